@@ -32,7 +32,7 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
   const [backs, podRoutes, refusals, hasKubeProxy] = await Promise.all([
     routesFrom(run, uplinks, host),
     podRouteFacts(run, records),
-    lookAtPolicyRules(run, networks),
+    lookAtPolicyRules(run, networks, gateways(host)),
     seesKubeProxy(run),
   ])
   return {
@@ -183,13 +183,27 @@ const refusals: Readonly<Record<string, string>> = {
   unreachable: 'Network is unreachable',
 }
 
-/** Starts a process for each family, and two or three for each refusing rule that names pods. */
-async function lookAtPolicyRules(run: Run, networks: readonly PodNetwork[]): Promise<readonly RefusalFacts[]> {
+/** The first gateway behind each uplink, by family: a sender that the kernel accepts there, also with rp_filter. */
+function gateways({ routes }: ObservedNamespace) {
+  const all = [...routes.values()].flat().toReversed()
+  const ofFamily = (family: Family) =>
+    new Map(all.flatMap(({ dev, gw }) => (dev && gw && familyOf(gw) === family ? [[dev, gw]] : [])))
+  return { 4: ofFamily(4), 6: ofFamily(6) }
+}
+
+/** Starts a process for each family, and one or two for each refusing rule that names pods. */
+async function lookAtPolicyRules(
+  run: Run,
+  networks: readonly PodNetwork[],
+  uplinks: ReturnType<typeof gateways>,
+): Promise<readonly RefusalFacts[]> {
   const there = networks.filter(({ isSetUp }) => isSetUp)
   const found = ([4, 6] as const).map(async (family) => {
     const { stdout } = await run({ file: 'ip', args: ['-j', `-${family}`, 'rule', 'show'] })
     const rules: readonly PolicyRule[] = readDocuments(stdout)
-    const named = there.flatMap((network) => rules.flatMap((rule) => ruleOfPods(rule, ofFamily(network, family))))
+    const named = there.flatMap((network) =>
+      rules.flatMap((rule) => ruleOfPods(rule, ofFamily(network, family), uplinks[family])),
+    )
     return (await Promise.all(named.map(async (each) => await refusedBy(run, family, each)))).flat()
   })
   return (await Promise.all(found)).flat()
@@ -207,15 +221,28 @@ interface RuleOfPods {
   readonly network: PodNetwork
   readonly rule: PolicyRule
   readonly names: 'from' | 'to'
+  /** The sender of packets that come in by the rule's `iif`. */
+  readonly sender?: string | undefined
 }
 
-/** Undefined if a rule does not refuse, names others, or names all but the pods. */
-export function ruleOfPods(rule: PolicyRule, network: PodNetwork): readonly RuleOfPods[] {
-  if (!(String(rule['action']) in refusals) || 'not' in rule) return []
+/**
+ * Empty if a rule does not refuse, names others, or names all but the pods. `uplinks`: links by which packets for pods
+ * come in, each with a sender.
+ */
+export function ruleOfPods(
+  rule: PolicyRule,
+  network: PodNetwork,
+  uplinks: ReadonlyMap<string, string> = new Map(),
+): readonly RuleOfPods[] {
+  if (!(String(rule['action']) in refusals) || 'not' in rule || network.subnets.length === 0) return []
   const holds = (key: string) => overlapOf(network.subnets, cidrOf(rule, key)) !== undefined
   const isIn = network.links.includes(String(rule['iif']))
-  if (holds('src') || (isIn && network.subnets.length > 0)) return [{ network, rule, names: 'from' }]
-  return holds('dst') ? [{ network, rule, names: 'to' }] : []
+  if (holds('src') || isIn) return [{ network, rule, names: 'from' }]
+  const sender = uplinks.get(String(rule['iif']))
+  const isForPods = holds('dst') || (sender !== undefined && rule['dst'] === undefined)
+  return isForPods && (sender !== undefined || rule['iif'] === undefined)
+    ? [{ network, rule, names: 'to', sender: cidrOf(rule, 'src').flatMap(podOf)[0] ?? sender }]
+    : []
 }
 
 function cidrOf(rule: PolicyRule, key: string): readonly string[] {
@@ -229,7 +256,7 @@ function cidrOf(rule: PolicyRule, key: string): readonly string[] {
 const someoneFar = { 4: '203.0.113.77', 6: '2001:db8:ffff::77' } as const
 
 /** Undefined if the kernel has a route all the same, or the node itself has none. */
-async function refusedBy(run: Run, family: Family, { network, rule, names }: RuleOfPods) {
+async function refusedBy(run: Run, family: Family, { network, rule, names, sender }: RuleOfPods) {
   const [pod] = [...hostOf(rule, names === 'from' ? 'src' : 'dst'), ...network.subnets.flatMap(podOf)]
   const [link] = network.links
   const far = someoneFar[family]
@@ -237,11 +264,12 @@ async function refusedBy(run: Run, family: Family, { network, rule, names }: Rul
     await run({ file: 'ip', args: [`-${family}`, 'route', 'get', ...words] })
   const word = refusals[String(rule['action'])] ?? ''
   if (pod === undefined || link === undefined) return []
-  const [asked, own] =
-    names === 'from' ? [await get(far, 'from', pod, 'iif', link), await get(far)] : [await get(pod), undefined]
-  const hasWay = own === undefined || own.code === 0
+  const iif = typeof rule['iif'] === 'string' && sender !== undefined ? ['from', sender, 'iif', rule['iif']] : []
+  const asked = names === 'from' ? await get(far, 'from', pod, 'iif', link) : await get(pod, ...iif)
+  const hasWay = names === 'to' || (await get(far)).code === 0
   if (asked.code === 0 || !asked.stderr.includes(word) || !hasWay) return []
-  const what = names === 'from' ? `packets from ${pod} to ${far} by ${link}` : `packets to ${pod}`
+  const by = iif.length > 0 ? ` by ${String(rule['iif'])}` : ''
+  const what = names === 'from' ? `packets from ${pod} to ${far} by ${link}` : `packets to ${pod}${by}`
   return [{ network: network.name, family, rule: ruleText(rule), asked: what }]
 }
 

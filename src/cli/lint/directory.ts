@@ -67,6 +67,7 @@ export function lintDirectory(
     ...directoryFindings(about),
     ...programFindings(directory, programs),
     ...watchFindings(directory, readers),
+    ...(prediction.containerd.file === undefined ? [] : loopbackFindings(directory, readers, programs)),
   ]
   const findings = [...ofFiles, ...ofDirectory]
   const lints = looked.map(({ lint }) => lint)
@@ -163,6 +164,21 @@ function programFindings(directory: string, { absence }: Programs): readonly Fin
   if (absence === undefined) return []
   const message = `no plugin can be started: ${absence.message}`
   return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message, cure: absence.cure })]
+}
+
+/** containerd calls the plugin `loopback` for each pod, whatever the configuration says; CRI-O sets `lo` up itself. */
+function loopbackFindings(
+  directory: string,
+  readers: readonly NodeRuntime[],
+  { hasDirectory, problemOf }: Programs,
+): readonly Finding[] {
+  const containerd = readers.find(({ runtime }) => runtime === 'containerd')
+  if (containerd === undefined || containerd.settings.hasInternalLoopback === true || !hasDirectory) return []
+  const problem = problemOf('loopback', undefined)
+  if (problem === undefined) return []
+  const link = `ln -s trestle ${containerd.settings.binDirs[0]}/loopback`
+  const cure = problemOf('trestle', undefined) === undefined ? link : undefined
+  return [findingIn(directory, { id: 'loopback-plugin-missing', message: problem.message, cure })]
 }
 
 /** A containerd that reads another directory does not watch this one. */

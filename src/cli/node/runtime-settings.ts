@@ -12,6 +12,8 @@ export interface CniSettings {
   readonly binDirs: readonly string[]
   /** containerd: the number of files that it loads; 0: all. */
   readonly maxConfNum?: number
+  /** containerd sets `lo` up itself, and calls no plugin `loopback`. */
+  readonly hasInternalLoopback?: true
   /** CRI-O: the network that it uses regardless of the order of files. */
   readonly defaultNetwork?: string
   /** containerd: directories for pods of a runtime handler. */
@@ -87,6 +89,7 @@ function settingsOf(cri: Table): CniSettings {
     confDir: trimmed(textOf(cni['conf_dir']) ?? textOf(cni['confDir']) ?? defaultConfDir),
     binDirs: withDefault([...texts(cni['bin_dirs'] ?? cni['binDirs']), ...texts([cni['bin_dir'] ?? cni['binDir']])]),
     maxConfNum: Number(maxConfNum),
+    ...((cni['use_internal_loopback'] ?? cni['useInternalLoopback']) === true ? { hasInternalLoopback: true } : {}),
     ...(ofHandlers.length > 0 ? { ofHandlers } : {}),
   }
 }

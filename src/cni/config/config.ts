@@ -43,10 +43,18 @@ function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentI
   })
 }
 
+/**
+ * `mode`, or `loopback` by the executable's name: containerd sends `type` alone to the plugin of that name (go-cni,
+ * WithLoNetwork).
+ */
+function modeIn(root: JsonObject, type: string): unknown {
+  return lookUp(root, 'mode') ?? (type === 'loopback' ? type : undefined)
+}
+
 /** ADD and CHECK consult it; GC and STATUS get none (CNI spec 1.1.0, section 4). */
 function readPrevious({ head, invocation }: Call): Result | undefined {
   const value = lookUp(head.root, 'prevResult') ?? undefined
-  const isOptional = invocation.verb === 'ADD' || lookUp(head.root, 'mode') === 'loopback'
+  const isOptional = invocation.verb === 'ADD' || modeIn(head.root, head.type) === 'loopback'
   if (isOptional && value === undefined) return undefined
   if (invocation.verb !== 'ADD' && invocation.verb !== 'CHECK') return undefined
   if (value !== undefined) return readPrevResult(value, head.cniVersion)
@@ -155,7 +163,8 @@ function readOwnRole(call: Call): NetConf {
   const { head, invocation } = call
   const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
   const prevResult = readPrevious(call)
-  const mode = raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined)
+  const isLoopback = modeIn(head.root, head.type) === 'loopback'
+  const mode = isLoopback ? 'loopback' : (raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined))
   if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
     const hint = 'put it after the plugin that makes the interface'
     throw configError(['prevResult'], 'This plugin must be called as chained plugin', { id: 'chained-first', hint })
@@ -225,7 +234,7 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
     name,
     type,
     role,
-    ...(isOwn && lookUp(root, 'mode') === 'loopback' ? { isLoopback: true } : {}),
+    ...(isOwn && modeIn(root, type) === 'loopback' ? { isLoopback: true } : {}),
     ...(isDelegated ? { delegatedIpam: ipamType } : {}),
     ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
     ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),

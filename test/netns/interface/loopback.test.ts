@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mode `loopback` in place of the upstream loopback plugin.
 
+import { symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
-import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
+import { type Host, openHost, type Snapshot, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -51,6 +53,25 @@ describe('loopback', () => {
       expect(added.json).toMatchObject({ cniVersion, ip4: { ip: '127.0.0.1/8' }, ip6: { ip: '::1/128' } })
     })
   }
+
+  // containerd, without use_internal_loopback: go-cni's WithLoNetwork.
+  it('is the mode of a link that is named loopback, by the configuration that containerd sends', () => {
+    const file = join(host.stateDir, 'loopback')
+    symlinkSync(trestle, file)
+    const conf = { cniVersion: '0.3.1', name: 'cni-loopback', type: 'loopback' }
+    const call = { netns, ifName: 'lo', file }
+    const newer = { ...conf, cniVersion: '1.1.0' }
+    expectError(host.cni('CHECK', newer, call), 107, 'loopback interface is down')
+    const added = host.cni('ADD', conf, call)
+    expect(added.json, added.stdout).toMatchObject({
+      interfaces: [{ name: 'lo' }],
+      ips: [{ address: '127.0.0.1/8' }, {}],
+    })
+    expect(isUp()).toBe(true)
+    expectSilent(host.cni('CHECK', newer, call))
+    expectSilent(host.cni('DEL', conf, call))
+    expect(isUp()).toBe(false)
+  })
 
   it('passes prevResult on as it is', () => {
     const prevResult = {

@@ -88,7 +88,15 @@ export const linkFaults: readonly Fault[] = [
     make: 'ip rule add to 10.240.0.0/24 prohibit priority 100',
     doctor: ['rule-refuses'],
     names: '10.240.0.0/24',
-    cure: 'ip rule del to 10.240.0.0/24 prohibit priority 100',
+    cure: 'ip -4 rule del pref 100 to 10.240.0.0/24 prohibit',
+  },
+  {
+    what: 'a rule that refuses packets for the pods that come in by the uplink',
+    source: 'https://man7.org/linux/man-pages/man8/ip-rule.8.html',
+    make: 'ip rule add to 10.240.0.0/16 iif up0 prohibit priority 100',
+    doctor: ['rule-refuses'],
+    names: 'by up0: refused by `pref 100 to 10.240.0.0/16 iif up0 prohibit`',
+    cure: 'ip -4 rule del pref 100 to 10.240.0.0/16 iif up0 prohibit',
   },
   {
     what: "a pod's default route gone",

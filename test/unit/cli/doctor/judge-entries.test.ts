@@ -173,16 +173,20 @@ describe('policy rules', () => {
     isSetUp: true,
   }
   const all = { priority: 5, src: 'all', action: 'prohibit' }
+  const uplinks = new Map([['up0', '192.0.2.1']])
   it.each([
     ['the range', { ...all, src: '10.240.0.0', srclen: 24 }, ['from']],
     ['one pod', { ...all, src: '10.240.0.9', action: 'blackhole' }, ['from']],
     ['the bridge', { ...all, iif: 'cni0', action: 'unreachable' }, ['from']],
     ['what is for the range', { ...all, dst: '10.0.0.0', dstlen: 8 }, ['to']],
+    ['what is for the range and comes in by the uplink', { ...all, dst: '10.0.0.0', dstlen: 8, iif: 'up0' }, ['to']],
+    ['all that comes in by the uplink', { ...all, iif: 'up0' }, ['to']],
+    ['what is for the range and comes from another link', { ...all, dst: '10.0.0.0', dstlen: 8, iif: 'docker0' }, []],
     ['others', { ...all, src: '10.7.0.0', srclen: 16 }, []],
     ['all but the range', { ...all, not: null, src: '10.240.0.0', srclen: 24 }, []],
     ['a table for the range', { priority: 5, src: '10.240.0.0', srclen: 24, table: 'vpn' }, []],
   ])('that name %s', (_, rule, names) => {
-    expect(ruleOfPods(rule, network).map((each) => each.names)).toEqual(names)
+    expect(ruleOfPods(rule, network, uplinks).map((each) => each.names)).toEqual(names)
   })
 
   it('by which the kernel refuses are one finding each, with what takes them away', () => {

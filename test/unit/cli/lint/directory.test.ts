@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { lintDirectory } from '../../../../src/cli/lint/directory.ts'
 import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
 import { openPrograms } from '../../../../src/cli/lint/programs.ts'
+import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { runCli } from '../../../support/collect.ts'
 import { idsNamedIn } from '../../../support/ids.ts'
 
@@ -42,6 +43,35 @@ function look(files: Readonly<Record<string, string>>, binDir = join(root, 'bin'
   const uses = prediction === undefined ? [] : choicesText(prediction).trim().split('\n')
   return { about, uses: uses.map((line) => line.replaceAll(root, '')) }
 }
+
+describe('the plugin that containerd calls by itself', () => {
+  const reader = (runtime: 'containerd' | 'CRI-O', more: object = {}): NodeRuntime => ({
+    runtime,
+    settings: { confDir: dir, binDirs: [join(root, 'bin')], ...more },
+    source: 'CRI Status',
+    files: [],
+    edit: { file: '/etc/containerd/config.toml', restart: 'systemctl restart containerd' },
+    root: '',
+  })
+  const found = (...readers: readonly NodeRuntime[]) =>
+    lintDirectory(dir, openPrograms([join(root, 'bin')]), { readers }).findings
+
+  it('is missing, where containerd is to use a file', () => {
+    expect(found(reader('containerd')).map(({ id }) => id)).toEqual(['dir-empty'])
+    writeFileSync(join(dir, '10-a.conflist'), list('a'))
+    expect(found(reader('containerd'))).toMatchObject([
+      { id: 'loopback-plugin-missing', severity: 'error', on: dir, cure: `ln -s trestle ${root}/bin/loopback` },
+    ])
+  })
+
+  it('is there, under the name of trestle; or containerd has its own, or CRI-O is the runtime', () => {
+    writeFileSync(join(dir, '10-a.conflist'), list('a'))
+    expect(found(reader('containerd', { hasInternalLoopback: true }))).toEqual([])
+    expect(found(reader('CRI-O'))).toEqual([])
+    symlinkSync('trestle', join(root, 'bin/loopback'))
+    expect(found(reader('containerd'))).toEqual([])
+  })
+})
 
 describe('which file a runtime uses (cni#258: the wrong file is chosen)', () => {
   it('one file: all of them use it, and nothing is found', () => {

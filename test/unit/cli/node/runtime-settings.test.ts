@@ -31,6 +31,11 @@ describe('settings of containerd', () => {
       { ...usual, binDirs: ['/opt/cni/bin', '/usr/lib/cni'], maxConfNum: 0 },
     ],
     [
+      'a loopback of its own',
+      "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\nuse_internal_loopback = true",
+      { ...usual, hasInternalLoopback: true },
+    ],
+    [
       'a handler with a directory of its own',
       'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.kata]\ncni_conf_dir = "/etc/cni/kata.d"\n' +
         '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\ncni_conf_dir = ""',
