@@ -2,6 +2,7 @@
 // What a line of `ip -o monitor` or `nft monitor` means to the agent. Pods come and go all day: most lines mean
 // nothing.
 
+import { isPodLinkName } from '../model/names.ts'
 import type { ChainPlace } from '../rules/host-accept.ts'
 
 /** `routes`: look at the routes again; `all`: look at everything that state says should be there. */
@@ -20,6 +21,11 @@ export function newsOfIp(line: string, bridges: ReadonlySet<string>): News {
   if (bridges.has(dev)) return line.startsWith('Deleted') ? 'all' : undefined
   const isKernels = /^(Deleted )?(local|broadcast|multicast|anycast) /.test(line)
   return isKernels || /^(veth|ifb)/.test(dev) || line === '' ? undefined : 'routes'
+}
+
+/** Whether a line says that a pod's link has gone. */
+export function isPodGone(line: string): boolean {
+  return isPodLinkName(/^Deleted \d+: ([^:@]+)[:@]/.exec(line)?.[1] ?? '')
 }
 
 /** A line of `nft monitor destroy`: elements of pods that go are no news; chains, rules and tables of ours are. */

@@ -62,6 +62,12 @@ export function templateMtu({ own: { mtu } }: Template): number | undefined {
   return typeof mtu === 'number' && mtu !== 0 ? mtu : undefined
 }
 
+/** The template for ranges that live pods on another bridge have: `allowOverlap` is about other programs' subnets. */
+export function withoutOverlap(template: Template): Template {
+  const { allowOverlap: _, ...own } = template.own
+  return { ...template, own }
+}
+
 /** Whether the template says that pods' ranges may overlap subnets of the node. */
 export function allowsOverlap({ own: { allowOverlap } }: Template): boolean {
   return allowOverlap === true

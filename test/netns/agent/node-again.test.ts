@@ -2,7 +2,7 @@
 // A Node that is registered again while its pods live: a part of its ranges, other masks, earlier ranges, another mode
 // of the agent, and two bridges with one gateway as an earlier release has left them.
 
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { nodeObject } from '../../support/cluster/cluster.ts'
 import type { RoundAnswer } from '../../support/cluster/round-driver.ts'
@@ -183,6 +183,43 @@ describe('a Node that comes back', () => {
     expect(await registered(['10.244.1.4/30'], 'ptp')).toMatchObject({ isDone: true, problems: [] })
     expect(attach('last').addresses).toEqual(['10.244.1.6'])
   })
+})
+
+it('allowOverlap of the template allows no range that pods on another bridge have', async () => {
+  const template = `${rounds.files.root}/pods.conflist`
+  writeFileSync(template, JSON.stringify({ plugins: [{ type: 'trestle', allowOverlap: true }] }))
+  const round = (cidrs: readonly string[]) =>
+    rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { template } })
+  await round(a)
+  attach('old')
+  await round(b)
+  const middle = attach('middle')
+  expect(plugin()['allowOverlap']).toBe(true)
+  expect(await round([a[0], b[1]])).toMatchObject({ isDone: false })
+  expect(refusal()).toBe(110)
+  detach(middle)
+  expect(await round([a[0], b[1]])).toMatchObject({ isDone: true })
+  expect(plugin()['allowOverlap']).toBe(true)
+  attach('young')
+})
+
+it('no pod gets the gateway of pods of an earlier range, be it asked for', async () => {
+  await registered(['10.244.3.128/25'], 'ptp')
+  const old = attach('old')
+  await registered(['10.244.3.0/24'], 'ptp')
+  const asked = { runtimeConfig: { ips: ['10.244.3.129/24'] }, capabilities: { ips: true } }
+  const ask = () => {
+    const netns = host.pod('asking')
+    const { code, json } = host.cni('ADD', { ...plugin(), ...asked }, { id: 'asking', netns })
+    host.removePod(netns)
+    return code === 0 ? 'given' : json?.code
+  }
+  expect(ask()).toBe(102)
+  const young = attach('young')
+  expect(ask()).toBe(102)
+  requireReach(old, young)
+  detach(old)
+  expect(ask()).toBe('given')
 })
 
 describe('a range that overlaps the segment of the node', () => {

@@ -3,7 +3,7 @@
 
 import { dirname } from 'node:path'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
-import { type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
+import { isPodGone, type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../../plan/agent/problem.ts'
 import { isEcho } from '../../../plan/agent/routes-after.ts'
 import { allNetworks } from '../../../system/store/records.ts'
@@ -98,6 +98,7 @@ function follow(life: Life): void {
   const { signal, settings } = life
   const news = (found: News) => found !== undefined && ask(life, found)
   followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) => {
+    if (isPodGone(line) && waitsForPods(life)) ask(life, 'all')
     if (newsOfIp(line, life.bridges) === undefined || isEcho(line, life.known.routes)) return
     // The network's first pod may have made the bridge since the last round.
     life.bridges = ownBridges() ?? life.bridges
@@ -124,6 +125,11 @@ function follow(life: Life): void {
     clearInterval(look)
     clearInterval(garbage)
   })
+}
+
+/** Whether something is to change with the end of a pod: pods have earlier ranges, another mode or another bridge. */
+function waitsForPods({ problems }: Life): boolean {
+  return problems.some(({ id }) => id === 'MovedPodCIDR' || id === 'ModeChanged' || id === 'TwoBridges')
 }
 
 /** Adds the tally of calls to the metrics. Rounds continue with unreadable state. */

@@ -7,6 +7,7 @@ import type { Mode } from '../../../cni/model/net-conf.ts'
 import { bridgeKey } from '../../../plan/agent/bridge-name.ts'
 import { conflistText } from '../../../plan/agent/conflist.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
+import { withoutOverlap } from '../../../plan/agent/template.ts'
 import { isOnHost } from '../../../system/process/host-programs.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
@@ -45,8 +46,9 @@ export function settleTemplate(
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
 }
 
-/** The configuration of new pods besides the template. */
+/** The configuration of new pods besides the template. `isRefused`: live pods are in the way of the ranges. */
 export interface NewPods {
+  readonly isRefused: boolean
   readonly mode: Mode
   readonly bridge: string | undefined
   readonly podCidrs: readonly string[]
@@ -54,10 +56,11 @@ export interface NewPods {
 
 /** Writes the configuration, from the last valid template. Returns problems that keep the runtime from using it. */
 export function settleConfiguration({ settings, log, known }: FilesInput, pods: NewPods): readonly Problem[] {
-  const template = known.template?.good
-  if (template === undefined) return []
+  const good = known.template?.good
+  if (good === undefined) return []
   const { confDir, confName, network, cniVersion } = settings
-  const { mode, bridge, podCidrs } = pods
+  const { mode, bridge, podCidrs, isRefused } = pods
+  const template = isRefused ? withoutOverlap(good) : good
   const file = `${confDir}/${confName}`
   const facts = { name: network, mode, cniVersion, podCidrs, bridge: bridge && bridgeKey(bridge), template }
   if (writeConfiguration(file, conflistText(facts))) log('info', 'configuration written', { file, podCidrs })

@@ -115,9 +115,10 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   const place = canPlace ? input.known.place?.value : undefined
   // Last, because a node is ready as soon as it has a configuration.
   if (place !== undefined && failures.length === 0)
-    await attempt('configuration', async () =>
-      settleConfiguration(input, { mode: modeNow(input), bridge: place.bridge, podCidrs }),
-    )
+    await attempt('configuration', async () => {
+      const { bridge, refused } = place
+      return settleConfiguration(input, { mode: modeNow(input), bridge, podCidrs, isRefused: refused !== undefined })
+    })
   const waitsFor =
     unfit ??
     waitingFor(input, podCidrs) ??

@@ -78,7 +78,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     hostRoot,
     isUninstall: values['uninstall'] === true,
     isCloudRouted: values['cloud-routes'] === true,
-    clusterCidrs: cidrsOf('cluster-cidr', text('cluster-cidr')),
+    clusterCidrs: cidrsOf('cluster-cidr', values['cluster-cidr']),
     ...(listen === undefined ? {} : { listen }),
     lookMs: secondsOf('look', text('look') ?? '60', 1),
     gcMs: secondsOf('gc', text('gc') ?? '600', 0),
@@ -111,12 +111,13 @@ function pathOf(option: string, path: string): string {
 }
 
 /** As kube-controller-manager has them: one of a family, with a comma between two. */
-function cidrsOf(option: string, list: string | undefined): readonly Cidr[] {
-  return (list ?? '').split(',').flatMap((part) => {
-    const text = part.trim()
-    const cidr = text === '' ? [] : soundRange(text)
+function cidrsOf(option: string, list: unknown): readonly Cidr[] {
+  if (typeof list !== 'string') return []
+  return list.split(',').map((part) => {
+    const cidr = soundRange(part.trim())
     if (typeof cidr !== 'string') return cidr
-    throw new UsageError(`--${option} ${list}: ${text} ${cidr}; use CIDRs like 10.244.0.0/16,fd00:10:244::/48`)
+    const given = `--${option} ${JSON.stringify(list)}: ${JSON.stringify(part.trim())} ${cidr}`
+    throw new UsageError(`${given}; use CIDRs like 10.244.0.0/16,fd00:10:244::/48`)
   })
 }
 

@@ -10,7 +10,7 @@ import { readInvocation } from '../../../../src/cni/model/invocation.ts'
 import { apiServer } from '../../../../src/plan/agent/access.ts'
 import { backoffMs } from '../../../../src/plan/agent/backoff.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
-import { deletedByOthers, hadAccept, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
+import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
 import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
 import { decodeMemory, encodeMemory } from '../../../../src/plan/state/stored-cluster.ts'
@@ -91,6 +91,15 @@ describe('news', () => {
     ['', undefined],
   ])('of ip: %s', (line, news) => {
     expect(newsOfIp(line, bridges)).toBe(news)
+  })
+
+  it.each([
+    ['Deleted 7: veth0123456789a@if2: <BROADCAST,MULTICAST> mtu 1500 qdisc noop state DOWN', true],
+    ['7: veth0123456789a@if2: <BROADCAST,MULTICAST> mtu 1500 qdisc noop state DOWN', false],
+    ['Deleted 7: vethabc@if2: <BROADCAST,MULTICAST> mtu 1500 qdisc noop state DOWN', false],
+    ['Deleted 10.1.0.7 dev veth0123456789a scope link ', false],
+  ])('of a pod that goes: %s', (line, isGone) => {
+    expect(isPodGone(line)).toBe(isGone)
   })
 
   it.each([
@@ -210,6 +219,9 @@ describe('settingsOf', () => {
     ['listen', '127.0.0.1:99999'],
     ['look', '0'],
     ['gc', '-5'],
+    ['cluster-cidr', ''],
+    ['cluster-cidr', '10.244.0.0/16,'],
+    ['cluster-cidr', '10.244.0.1/16'],
   ])('refuses --%s %s', (option, value) => {
     expect(() => settingsOf({ values: { 'node-name': 'a', [option]: value } }, {})).toThrow(`--${option}`)
   })
