@@ -341,7 +341,7 @@ describe('trestle agent', () => {
 
   it('with another podCIDR of its own keeps the pods that run, masquerades both ranges, and says drain', async () => {
     await api.order({ put: [own, two] })
-    const running = agent('--look', '1')
+    const running = agent('--look', '600')
     await running.seen(isReady, 'ready')
     const plugin = () => {
       const { cniVersion, name, plugins } = files.configuration()
