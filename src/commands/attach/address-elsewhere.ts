@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has an address in another network's pool. Each network has reservations of its own, and several may have a range
-// in one place: a network that was renamed under its pods, two on one bridge, two of routed pods.
+// Who has an address where a pod of the network would be in its way. Each network has reservations of its own, and
+// several may have a range in one place: a network that was renamed under its pods, two on one bridge, two of routed
+// pods.
 
+import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { hasHostGateway } from '../../plan/ipam/range-overlap.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { gatewaySide } from '../../plan/modes/build-spec.ts'
+import { gatewaysOf, hasHostGateway } from '../../plan/ipam/range-overlap.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
 import { bridgeOf, masterOf, modeOf } from '../../plan/modes/modes.ts'
 import { configDigestAs } from '../../plan/recovery/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
-import { findRecords } from '../../system/store/records.ts'
+import { findRecords, readNetwork } from '../../system/store/records.ts'
 import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import { isDead } from '../teardown/teardown.ts'
@@ -24,23 +26,76 @@ interface Asking {
 }
 
 /**
- * Finds the live pod of another network that has an address, where a pod of this one would be in its way. One look at
- * the name of a file for each other network; a record is read where it is there.
+ * Finds the live pod of another network that has an address, or the network that has it as its gateway. One look at the
+ * name of a file for each other network, and one reading of its gateways; a record is read where it is there.
  */
 export function holderElsewhere(context: CallContext, { conf, files, names }: Asking) {
-  const others = networkDirectories(undefined, names).map(directoryNameOf)
-  const isOther = (network: string) => network !== directoryNameOf(files)
-  return (address: string): AttachmentRecord | undefined => {
-    const reservations = others.filter(isOther).map((network) => ({ network, name: address }))
-    for (const reservation of reservations.filter(isReserved)) {
-      const holder = reservationHolder(reservation)
-      if (holder === undefined) continue
-      const [found] = findRecords(networkFiles(reservation.network), holder.key)
-      const stored = found ?? { file: '', isPending: false, record: holder }
-      if (!isDead(stored, context) && mayMeet(conf, stored.record)) return stored.record
+  const own = directoryNameOf(files)
+  const others = networkDirectories(undefined, names)
+    .map(directoryNameOf)
+    .filter((network) => network !== own)
+  let gateways: ReadonlyMap<string, string> | undefined
+  return (address: string): string | undefined => {
+    for (const network of others) {
+      const pod = livePod(context, conf, { network, name: address })
+      if (pod !== undefined) return describeHolder(pod)
     }
-    return undefined
+    gateways ??= gatewaysIn(conf, others)
+    const network = gateways.get(address)
+    return network === undefined ? undefined : `network ${network} as its gateway`
   }
+}
+
+/** Another live pod of the own network that has an address in the same place. One being made has no place yet. */
+export function holderHere(context: CallContext, asking: Pick<Asking, 'conf' | 'files'> & { key: AttachmentKey }) {
+  const { conf, files, key } = asking
+  return (address: string): string | undefined => {
+    const pod = livePod(context, conf, { network: directoryNameOf(files), name: address })
+    return pod === undefined || sameKey(pod.key, key) ? undefined : describeHolder(pod)
+  }
+}
+
+/** Gateways of other networks in the way of the configuration's pods, each with its network. */
+export function gatewaysElsewhere({ conf, files, names }: Asking): ReadonlySet<string> {
+  const own = directoryNameOf(files)
+  const others = networkDirectories(undefined, names).map(directoryNameOf)
+  return new Set(
+    gatewaysIn(
+      conf,
+      others.filter((network) => network !== own),
+    ).keys(),
+  )
+}
+
+function gatewaysIn(conf: NetConf, others: readonly string[]): ReadonlyMap<string, string> {
+  if (conf.role !== 'main') return new Map()
+  const networks = others.flatMap((name) => readNetwork(networkFiles(name)) ?? [])
+  return new Map(
+    networks.flatMap((network) => {
+      const { name, bridge, formerGateways = [] } = network
+      const isBeside = bridge?.name === bridgeOf(conf) && (bridge?.gateway?.vlan ?? 0) === conf.bridge.vlan
+      const isInPlace = (other: string | undefined) => isOnHost(conf) || (isBeside && other === bridge?.name)
+      const now = gatewaysOf(network).map((address) => ({
+        bridge: bridge?.name,
+        address,
+      }))
+      return [...now, ...formerGateways]
+        .filter((gateway) => isInPlace(gateway.bridge))
+        .map(({ address }) => [bareAddress(address), name] as const)
+    }),
+  )
+}
+
+function livePod(
+  context: CallContext,
+  conf: NetConf,
+  reservation: { readonly network: string; readonly name: string },
+): AttachmentRecord | undefined {
+  const holder = isReserved(reservation) ? reservationHolder(reservation) : undefined
+  if (holder === undefined) return undefined
+  const [found] = findRecords(networkFiles(reservation.network), holder.key)
+  const stored = found ?? { file: '', isPending: false, record: holder }
+  return !isDead(stored, context) && mayMeet(conf, stored.record) ? stored.record : undefined
 }
 
 /** Whether a pod of the configuration and that of the record may meet: on the host's routes, a bridge or a master. */
@@ -50,7 +105,13 @@ function mayMeet(conf: NetConf, record: AttachmentRecord): boolean {
   if (key.role === 'ipam') return configDigestAs(conf, key.network) === record.configDigest
   if (spec === undefined || network === undefined) return true
   const [bridge, keys] = [bridgeOf(conf), masterOf(conf)]
-  if (bridge !== undefined && bridge === spec.port?.bridge) return true
+  const isInVlan = (spec.port?.vlans?.access ?? 0) === conf.bridge.vlan
+  if (bridge !== undefined && bridge === spec.port?.bridge && isInVlan) return true
   if (keys !== undefined) return spec.macvlan?.master === (keys.master ?? uplinkName())
-  return hasHostGateway(gatewaySide(conf, [])) && (hasHostGateway(network) || modeOf(spec).isRouted)
+  return isOnHost(conf) && (hasHostGateway(network) || modeOf(spec).isRouted)
+}
+
+/** Whether the host has the way to the configuration's pods: a gateway on their bridge, or routes. */
+function isOnHost(conf: NetConf): boolean {
+  return modeOf(conf).isRouted || (bridgeOf(conf) !== undefined && conf.bridge.isGateway)
 }

@@ -16,7 +16,7 @@ import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
-import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
+import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
 import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
 import type { Place } from '../../system/kernel/execute.ts'
 import { isWireless, linkExists } from '../../system/kernel/kernel-files.ts'
@@ -32,7 +32,7 @@ import { machineLock } from '../call/machine-lock.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { reclaimDead } from '../teardown/teardown.ts'
-import { holderElsewhere } from './address-elsewhere.ts'
+import { holderElsewhere, holderHere } from './address-elsewhere.ts'
 import { lookAround } from './chained-look.ts'
 import { waitForDad } from './duplicate-addresses.ts'
 import { reservePortsOf } from './intent.ts'
@@ -69,14 +69,14 @@ export function doorOf(attaching: Attaching): Door {
 }
 
 async function ownDoor(attaching: Attaching, run: OtherRun, ranges: Ranges | undefined): Promise<Learnt | undefined> {
-  const { context, call, conf } = attaching
+  const { context } = attaching
   switch (run.kind) {
     case 'look':
       return await look(attaching, run)
     case 'state':
       return await write(attaching, run, ranges)
     case 'delegate':
-      return { delegated: await delegatedLease(context.run, conf, { type: run.type, path: call.path }) }
+      return { delegated: await delegatedOf(attaching, run.type) }
     case 'wait':
       if (run.until === 'rebuilds') throw new Error('an ADD waits for no rebuilds')
       if (run.until === 'refill') return await waitForRefill(context, run.spec)
@@ -152,22 +152,31 @@ async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undef
 }
 
 /** Addresses of our own. `excluded`: what other interfaces have of the ranges. */
-async function leaseOf(
-  { context, conf, files, key, names }: Pick<Attaching, 'context' | 'conf' | 'files' | 'key' | 'names'>,
-  excluded: readonly string[],
-) {
+async function leaseOf(attaching: Attaching, excluded: readonly string[]) {
+  const { context, conf, files, names } = attaching
   const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
   const isReserving = perPod > 0 || conf.portMappings.length > 0
   const isHealed = isReserving && (await healBeforeAdd(context, { files, conf, perPod, names }))
+  const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
+  return await ownLease(requestOf({ ...attaching, names: isHealed ? namesIn : names }, ipam))
+}
+
+/** Addresses of another plugin, which are reserved like our own: our pool knows nothing of them. */
+async function delegatedOf(attaching: Attaching, type: string) {
+  const { context, call, conf } = attaching
+  const lease = await delegatedLease(context.run, conf, { type, path: call.path })
+  await claim(requestOf(attaching, conf.ipam), lease.ips)
+  return lease
+}
+
+function requestOf({ context, conf, files, key, names }: Attaching, ipam: NetConf['ipam']): LeaseRequest {
   const reclaim = async () => {
     await reclaimDead(context, files)
     await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
   }
-  const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
-  const now = isHealed ? namesIn : names
-  const elsewhere = holderElsewhere(context, { conf, files, names: now })
-  const request = { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, elsewhere }
-  return await ownLease({ ...request, names: now })
+  const elsewhere = holderElsewhere(context, { conf, files, names })
+  const here = holderHere(context, { conf, files, key })
+  return { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, names, elsewhere, here }
 }
 
 async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {

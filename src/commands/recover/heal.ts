@@ -136,7 +136,7 @@ function missingOfNetwork(files: NetworkFiles): readonly MissingState[] {
 
 function missingOfRecord(context: CallContext, record: AttachmentRecord): readonly MissingState[] {
   const reserved = recordReservations(record).filter(
-    ({ network }) => network === undefined || record.spec?.isPool === true,
+    ({ network }) => network === undefined || record.key.role !== 'chained',
   )
   const isStill = () => {
     const now = findRecords(networkFiles(record.key.network), record.key).find(({ isPending }) => !isPending)?.record

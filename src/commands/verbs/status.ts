@@ -25,7 +25,7 @@ import type { Deadline } from '../../system/process/runner.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
-import { holderElsewhere } from '../attach/address-elsewhere.ts'
+import { gatewaysElsewhere, holderElsewhere } from '../attach/address-elsewhere.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/orphan-reservations.ts'
 import { isDead } from '../teardown/teardown.ts'
@@ -180,10 +180,12 @@ function inSetElsewhere(
 ): readonly string[] {
   const { exclude } = ipam
   const others = networkDirectories().filter(({ directory }) => directory !== files.directory)
-  const names = new Set(others.flatMap(({ addresses }) => namesIn(addresses)).filter((name) => !own.includes(name)))
+  const asking = { conf, files, names: namesIn }
+  const reserved = [...others.flatMap(({ addresses }) => namesIn(addresses)), ...gatewaysElsewhere(asking)]
+  const names = new Set(reserved.filter((name) => !own.includes(name)))
   const theirs = countedOf(set, exclude, names)
   if (BigInt(own.length + theirs.length) < capacity(set, exclude)) return []
-  const holder = holderElsewhere(context, { conf, files, names: namesIn })
+  const holder = holderElsewhere(context, asking)
   return theirs.filter((address) => holder(address) !== undefined)
 }
 

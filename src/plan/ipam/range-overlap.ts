@@ -89,7 +89,7 @@ export function isSetUpThere({ key, bridge }: PlacedPod, networks: readonly Netw
 }
 
 /** Gateway CIDRs of a network on the host, as text; not those that each link may have (RFC 4291 and RFC 3927, link-local). */
-function gatewaysOf({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
+export function gatewaysOf({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
   return [...(bridge?.addresses ?? []), ...(ranges ?? [])].filter((text) => !toCidr(text).some(isOfLink))
 }
 
@@ -342,8 +342,8 @@ export function emptyInTheWay({ network, others, pods }: RangeQuestion): readonl
 }
 
 /**
- * Addresses inside the network's ranges that no pod may be given, without prefix length, sorted: those of other
- * interfaces, gateways of live pods, and what pods have from elsewhere than a pool of ours.
+ * Addresses inside the network's ranges that no pod may be given, without prefix length, sorted: the host's own,
+ * gateways of live pods, and what pods have from elsewhere than a pool of ours.
  */
 export function excludedAddresses(
   { network, pods }: RangeQuestion,
@@ -358,7 +358,11 @@ export function excludedAddresses(
       ...(isPool ? [] : [bareAddress(address)]),
     ]),
   )
-  const all = [...foreignAddresses(network, host).map(({ address }) => bareAddress(address)), ...ofPods]
+  const onBridge = host.links.get(network.bridge?.name ?? '')?.addresses ?? []
+  const all = [
+    ...[...foreignAddresses(network, host).map(({ address }) => address), ...onBridge].map(bareAddress),
+    ...ofPods,
+  ]
   const inside = all.filter((text) => {
     const address = parseAddress(text)
     return address !== undefined && !gateways.includes(text) && ranges.some((range) => includes(range, address))

@@ -70,6 +70,13 @@ export function requestTaken(set: NumberedSet, address: string, holder?: string)
   return new CniError('requested-taken', `failed to allocate for range ${set.index}: ${what}`, { details })
 }
 
+/** The error for an address of the configuration or of another plugin that `holder` has. */
+export function addressTaken(address: string, holder: string): CniError {
+  return new CniError('requested-taken', `IP address ${address} is not available`, {
+    details: `It is held by ${holder}. Use another address, or set "allowOverlap": true.`,
+  })
+}
+
 /**
  * How full a set is. `directory`: of the network's reservations; `used`: its usable addresses that are given out;
  * `theirs`: how many host-local reserved, and where.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The addresses of ipam.type `static`: what the configuration says, nothing is reserved.
+// The addresses of ipam.type `static`: what the configuration says.
 
 import type { StaticIpam } from '../../cni/model/net-conf.ts'
 import type { Lease } from '../model/lease.ts'

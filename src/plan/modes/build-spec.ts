@@ -2,7 +2,9 @@
 // From a configuration and a lease to what is to be made: every name, MAC, gateway and route is
 // decided here and in the mode's own file, so that the operations only spell it out.
 
+import { bareAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { GatewaySide } from '../ipam/range-overlap.ts'
 import { bandwidthSpec } from '../link/bandwidth.ts'
@@ -34,6 +36,7 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, lease, master, usedTables = new Set() } = input
   const maker = makerOf(conf)
   const ips = maker.hasHostGateway && conf.bridge.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
+  if (conf.ipam.kind === 'static') requireOtherGateway(ips)
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
@@ -63,6 +66,15 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
   }
+}
+
+/** Of a pool no pod gets its gateway; the host would take the packets of this one for its own. */
+function requireOtherGateway(ips: readonly PodAddress[]): void {
+  const own = ips.find(({ address, gateway }) => gateway === bareAddress(address))
+  if (own === undefined) return
+  throw new CniError('static-gateway-invalid', `ipam.addresses: ${own.address} is its own gateway`, {
+    details: 'use another address for the pod, or another gateway',
+  })
 }
 
 /**

@@ -14,7 +14,8 @@ import { conditionChains } from '../rules/port-conditions.ts'
 /** Addresses without prefix length, and after how many seconds they may be given out again. */
 interface Reserved {
   readonly ports: readonly HostPort[]
-  readonly addresses: readonly string[]
+  /** Absent: those that say they are its own. */
+  readonly addresses?: readonly string[]
   readonly cooldownS: number
 }
 
@@ -39,18 +40,20 @@ export interface Removal {
 
 /** By its record. `group`: a link group that is the caller's alone. */
 export function removalOf(
-  record: Pick<AttachmentRecord, 'key' | 'spec' | 'pendingCleanup' | 'adopted'>,
+  record: Pick<AttachmentRecord, 'key' | 'spec' | 'pendingCleanup' | 'adopted' | 'delegatedIpam'>,
   group: number,
 ): Removal {
-  const { key, spec, pendingCleanup, adopted } = record
+  const { key, spec, pendingCleanup, adopted, delegatedIpam } = record
   if (spec === undefined) return { ...removalFromIds(key, group), hasRecord: true }
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
+  // The interface was made before the plugin's addresses: an ADD may have ended between reserving and writing them down.
+  const isUnknown = delegatedIpam !== undefined && addresses.length === 0
   return {
     key,
     host: teardownOps(spec, group),
     pod: podTeardownOps(spec),
     chains: conditionChains(spec.hostPorts),
-    reserved: { ports: spec.hostPorts?.ports ?? [], addresses, cooldownS: spec.cooldownS },
+    reserved: { ports: spec.hostPorts?.ports ?? [], ...(!isUnknown && { addresses }), cooldownS: spec.cooldownS },
     ...(adopted && { upstream: { dataDir: adopted.dataDir, addresses } }),
     hasRecord: true,
     isLeftOut: pendingCleanup !== undefined,

@@ -2,20 +2,20 @@
 // Where an attachment's addresses come from: our own pool, the configuration, or another plugin.
 
 import { realpathSync } from 'node:fs'
-import { parseCidr } from '../../cni/model/address.ts'
+import { bareAddress, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { NetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
 import type { Dns, Route } from '../../cni/model/route.ts'
 import { readResult } from '../../cni/result/result-shapes.ts'
 import { countedOf, firstFree } from '../../plan/ipam/allocate.ts'
-import { chooseRequested, exhausted, type PoolUse, requestTaken } from '../../plan/ipam/request.ts'
+import { addressTaken, chooseRequested, exhausted, type PoolUse, requestTaken } from '../../plan/ipam/request.ts'
 import { readResolvConf } from '../../plan/ipam/resolv-conf.ts'
 import { staticLease } from '../../plan/ipam/static.ts'
 import type { PodAddress } from '../../plan/model/attachment.ts'
 import type { Lease } from '../../plan/model/lease.ts'
 import { noLease } from '../../plan/model/lease.ts'
-import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
+import { describeHolder } from '../../plan/model/record.ts'
 import { type NamesIn, namesIn, readText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
@@ -32,8 +32,9 @@ import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
 
 /**
  * Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. `names`: where
- * addresses have been looked at. One that was taken since is passed over. `elsewhere`: the pod of another network that
- * has an address, asked once it is reserved here: of two that reserve it at once, one at least sees the other.
+ * addresses have been looked at. One that was taken since is passed over. `elsewhere`: who of another network has an
+ * address, asked once it is reserved here: of two that reserve it at once, one at least sees the other. `here`: the pod
+ * of this network, where it is in the way.
  */
 export interface LeaseRequest {
   readonly conf: NetConf
@@ -41,17 +42,41 @@ export interface LeaseRequest {
   readonly intentFile: string
   readonly reclaim: () => Promise<void>
   readonly names: NamesIn
-  readonly elsewhere: (address: string) => AttachmentRecord | undefined
+  readonly elsewhere: (address: string) => string | undefined
+  readonly here: (address: string) => string | undefined
 }
 
 /** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
 export async function ownLease(request: LeaseRequest): Promise<Lease> {
   const { ipam } = request.conf
-  if (ipam.kind === 'static') return staticLease(ipam)
+  if (ipam.kind === 'static') {
+    const lease = staticLease(ipam)
+    await claim(request, lease.ips)
+    return lease
+  }
   if (ipam.kind !== 'pool') return noLease
   const dns = ipam.resolvConf === undefined ? undefined : readDns(ipam.resolvConf)
   const ips = await reserveAll(request, ipam)
   return { ips, routes: ipam.routes, ...(dns === undefined ? {} : { dns }) }
+}
+
+/**
+ * Reserves addresses that were chosen elsewhere, so that the pool gives none of them out. Throws CniError 102 for one
+ * that a live pod in the same place has, unless the configuration allows it.
+ */
+export async function claim(request: LeaseRequest, ips: readonly PodAddress[]): Promise<void> {
+  const { conf, files, intentFile, reclaim } = request
+  const claimed: string[] = []
+  for (const address of new Set(ips.map((ip) => bareAddress(ip.address)))) {
+    const isFree = reserveAddress(files, intentFile, address)
+    if (!isFree) await reclaim()
+    const isOurs = isFree || reserveAddress(files, intentFile, address)
+    if (isOurs) claimed.push(address)
+    const holder = isOurs ? request.elsewhere(address) : request.here(address)
+    if (holder === undefined || conf.allowOverlap) continue
+    for (const each of claimed) withdrawAddress(files, each)
+    throw addressTaken(address, holder)
+  }
 }
 
 /** Addresses from a delegated plugin. Throws its error, or 105 when its answer is no result with addresses. */
@@ -142,9 +167,9 @@ async function reserveWanted(request: LeaseRequest, set: PlacedSet, chosen: Chos
   if (!isTheirs && reserveHere(request, chosen.address)) return chosen
   if (!isTheirs) await request.reclaim()
   if (!isTheirs && reserveHere(request, chosen.address)) return chosen
-  const holder = holderOf(files, chosen.address) ?? elsewhere(chosen.address)
+  const holder = holderOf(files, chosen.address)
   const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
-  throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)
+  throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : (elsewhere(chosen.address) ?? pod))
 }
 
 function theirsOf({ conf }: LeaseRequest, { dataDir }: PoolIpam): PoolUse['theirs'] {

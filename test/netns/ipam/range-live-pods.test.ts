@@ -248,3 +248,94 @@ describe('another mode', () => {
     reach(old, young, back)
   })
 })
+
+describe('an address that a live pod has', () => {
+  const fixed = (address: string, more: Readonly<Record<string, unknown>> = {}) =>
+    ipamConf({ type: 'static', addresses: [{ address, gateway: '10.240.0.1' }] }, more)
+  const scripted = <T>(address: string, body: (path: string) => T): T => {
+    const plugin = installIpam({
+      ADD: answer(
+        JSON.stringify({
+          cniVersion: '1.1.0',
+          ips: [{ address, gateway: '10.240.0.1' }],
+        }),
+      ),
+    })
+    try {
+      return body(plugin.path)
+    } finally {
+      plugin.remove()
+    }
+  }
+
+  it('is given to no pod of the pool, whoever chose it', () => {
+    attach(host, fixed('10.240.0.2/24'), { id: 'static' })
+    scripted('10.240.0.3/24', (path) => attach(host, ipamConf({ type: 'scripted' }), { id: 'scripted', path }))
+    expect(attach(host, netConf(), { id: 'pool' }).address).toBe('10.240.0.4')
+  })
+
+  it.each(['net', 'other'])('is refused to static and to another plugin, for network %s', (name) => {
+    const pod = attach(host, netConf())
+    refused(fixed(pod.result.ips[0]?.address ?? '', { name }))
+    scripted('10.240.0.2/24', (path) => {
+      const netns = host.pod('scripted')
+      const before = snapshot(host)
+      const added = host.cni('ADD', ipamConf({ type: 'scripted' }, { name }), { id: 'scripted', netns, path })
+      expectError(added, 102, /10\.240\.0\.2 is not available.*container c1/s)
+      expectNothingLeft(host, before)
+    })
+    attach(host, fixed('10.240.0.2/24', { name, allowOverlap: true }), {
+      id: 'meant',
+    })
+  })
+
+  it('is free with the end of its pod, and with one that is dead', () => {
+    for (const id of ['a', 'b']) {
+      const pod = attach(host, fixed('10.240.0.9/24'), { id })
+      expectSilent(later(host, 'CHECK', { conf: fixed('10.240.0.9/24'), pod }))
+      if (id === 'a') expectSilent(later(host, 'DEL', { conf: fixed('10.240.0.9/24'), pod }))
+      else host.removePod(pod.netns)
+    }
+    attach(host, fixed('10.240.0.9/24'), { id: 'c' })
+  })
+
+  it.each(['10.240.0.1', undefined])('is not its own gateway: %s', (gateway) => {
+    const conf = ipamConf({ type: 'static', addresses: [{ address: '10.240.0.1/24', gateway }] })
+    expectError(host.cni('ADD', conf, { id: 'own', netns: host.pod('own') }), 7, 'is its own gateway')
+  })
+
+  const refused = (conf: object) => {
+    const netns = host.pod('refused')
+    const before = snapshot(host)
+    expectError(host.cni('ADD', conf, { id: 'refused', netns }), 102, /10\.240\.0\.2 is not available.*container c1/s)
+    expectNothingLeft(host, before)
+    host.removePod(netns)
+  }
+})
+
+describe('gateways of several networks on a bridge', () => {
+  it.each(['bridge', 'ptp'])('are no addresses of pods, whichever network was there first: %s', (mode) => {
+    const second = netConf({
+      name: 'second',
+      mode,
+      isDefaultGateway: true,
+      podcidr: undefined,
+      ipam: {
+        type: 'trestle',
+        subnet: '10.240.0.0/24',
+        gateway: '10.240.0.3',
+      },
+    })
+    attach(host, netConf({ mode }))
+    if (mode === 'bridge') attach(host, second, { id: 'second' })
+    else expectError(host.cni('ADD', second, { id: 'second', netns: host.pod('second') }), 110)
+    const third = attach(host, netConf({ mode }), { id: 'third' })
+    expect(third.address).toBe(mode === 'bridge' ? '10.240.0.5' : '10.240.0.3')
+    const asked = netConf({ mode, runtimeConfig: { ips: ['10.240.0.3'] } })
+    expectError(
+      host.cni('ADD', asked, { id: 'asked', netns: host.pod('asked') }),
+      102,
+      /network second|container third/,
+    )
+  })
+})
