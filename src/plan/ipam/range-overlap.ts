@@ -54,8 +54,12 @@ export type RangeOverlap = {
   | { readonly kind: 'pod'; readonly containerId: string }
 )
 
-/** What is asked about. `others`: our other networks; `pods`: of all networks. */
+/**
+ * What is asked about. `others`: our other networks; `pods`: of all networks; `subnets`: of the pod to be, also where
+ * its gateway is not on the host.
+ */
 export interface RangeQuestion {
+  readonly subnets?: readonly string[]
   readonly network: GatewaySide
   readonly others: readonly NetworkSpec[]
   readonly pods: readonly PlacedPod[]
@@ -178,7 +182,31 @@ function placeOverlaps(question: RangeQuestion, there: ReadonlySet<string>): rea
       return [{ kind: 'link', range, link: bridge, address, ...whose, ...(count > 0 && { pods: count }) }]
     }),
   )
-  return [...eachOnce(found), ...routedOverlaps(question), ...takenGateways(question)]
+  const told = [...eachOnce(found), ...routedOverlaps(question)]
+  return [...told, ...ownElsewhere(question, told), ...takenGateways(question)]
+}
+
+/** Places where pods of the same network have the range, with or without a gateway on the host. `told`: those known. */
+function ownElsewhere(
+  { network, pods, subnets = [] }: RangeQuestion,
+  told: readonly RangeOverlap[],
+): readonly RangeOverlap[] {
+  const ranges = [...hostRanges(network), ...subnets]
+  const rangeOf = (address: string) => ranges.find((range) => isOverlap(range, alone(address)))
+  const isTold = (bridge: string | undefined) =>
+    told.some((each) => (bridge === undefined ? each.kind === 'routed' : each.kind === 'link' && each.link === bridge))
+  const away = pods.filter((pod) => pod.key.network === network.name && pod.bridge !== network.bridge?.name)
+  const inRange = away.filter(({ ips }) => ips.some(({ address }) => rangeOf(address) !== undefined))
+  const places = [...new Set(inRange.map(({ bridge }) => bridge))].filter((bridge) => !isTold(bridge))
+  return places.flatMap((bridge): readonly RangeOverlap[] => {
+    const there = inRange.filter((pod) => pod.bridge === bridge)
+    const address = there.flatMap(({ ips }) => ips).find((ip) => rangeOf(ip.address) !== undefined)?.address ?? ''
+    const overlap = { range: rangeOf(address) ?? '', address: bareAddress(address), pods: there.length }
+    if (bridge !== undefined) return [{ kind: 'link', link: bridge, ...overlap }]
+    return [
+      { kind: 'routed', network: network.name, ...(network.bridge && { bridge: network.bridge.name }), ...overlap },
+    ]
+  })
 }
 
 /** Gateways that are the address of a pod in the same place: the host would take its packets for its own. */

@@ -32,13 +32,16 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
   if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
   if (bridge.vlanFiltering && link.vlanFiltering !== true) throw noVlans(bridge.name)
   const known = input.others.flatMap((other) => (other.bridge?.name === bridge.name ? other.bridge.addresses : []))
-  const foreign = addressesInTheWay(link.addresses, bridge.addresses).filter((address) => !known.includes(address))
+  const isOwn = (address: string) => !known.includes(address) || isKeptOnce(address, bridge.addresses)
+  const foreign = addressesInTheWay(link.addresses, bridge.addresses).filter(isOwn)
   if (foreign.length === 0) return []
   const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
   const isFree = bridge.forceAddress || (link.mac === input.ownMac && ports.length === 0)
   const over = isFree ? foreign : gatewaysOver(bridge.name, { ...input, networks: networksBefore(input) })
-  const staying = foreign.filter((address) => !over.includes(address))
-  if (staying.length > 0) throw conflict({ bridge, foreign: staying, ports })
+  // Of a network without pods, the next ADD looks at nothing: its gateway stays.
+  const isLeaving = (address: string) => over.includes(address) && (bridge.forceAddress || !known.includes(address))
+  const staying = foreign.filter((address) => !isLeaving(address))
+  if (staying.length > 0) throw conflict({ bridge, foreign: staying, ports, others: input.others })
   return foreign.map((cidr) => ({
     in: 'host',
     kind: 'addr.del',
@@ -46,6 +49,11 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
     cidr,
     why: `take ${cidr} off ${bridge.name}`,
   }))
+}
+
+/** The kernel keeps an IPv6 address once on a link, whatever its prefix length (net/ipv6/addrconf.c, ipv6_add_addr). */
+function isKeptOnce(address: string, wanted: readonly string[]): boolean {
+  return parseCidr(address)?.family === 6 && wanted.some((each) => bareAddress(each) === bareAddress(address))
 }
 
 function networksBefore({ before, others }: AddressQuestion): readonly NetworkSpec[] {
@@ -119,12 +127,15 @@ function conflict(found: {
   bridge: BridgeSpec
   foreign: readonly string[]
   ports: readonly AddressedLink[]
+  others: readonly NetworkSpec[]
 }): CniError {
-  const { bridge, foreign, ports } = found
+  const { bridge, foreign, ports, others } = found
   const message =
     `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ` +
     `${foreign.join(', ')}`
-  return new CniError('bridge-foreign-address', message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
+  const owner = others.find((other) => other.bridge?.addresses.some((address) => foreign.includes(address)))
+  const users = owner === undefined ? usersOf(bridge.name, ports) : `it is the gateway of network ${owner.name}`
+  return new CniError('bridge-foreign-address', message, { details: `${users}; ${cure(found)}` })
 }
 
 function usersOf(bridge: string, ports: readonly AddressedLink[]): string {

@@ -13,6 +13,7 @@ import { afterPrevious, resultOf } from '../modes/answer.ts'
 import { hostOps, leasedHostOps } from '../modes/attach.ts'
 import { ownMacOps } from '../modes/network.ts'
 import { fastPathBridgeOps } from '../modes/network-rules.ts'
+import { subnetsOf } from '../modes/subnets.ts'
 import { conflictOf, interfaceExists, isPairTaken } from './conflicts.ts'
 import { isUsual, isWithoutLease, leaseOf, madeDefaults, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
@@ -183,7 +184,7 @@ function removeOrphanLink(facts: AddFacts): Step {
 }
 
 function settingOf(facts: AddFacts): SetUp {
-  const { port } = specOf(facts)
+  const { port, ips } = specOf(facts)
   return {
     ...(port && { port }),
     network: wantedNetwork(facts),
@@ -191,6 +192,7 @@ function settingOf(facts: AddFacts): SetUp {
     own: ownStillMissing(facts),
     mayOverlap: facts.conf.allowOverlap,
     key: facts.key,
+    subnets: subnetsOf(facts.conf, ips),
     abandoned: facts.learnt.ranges?.abandoned ?? [],
   }
 }

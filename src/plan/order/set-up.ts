@@ -31,8 +31,9 @@ export interface SetUp {
   readonly port?: BridgePort
   /** The ranges may overlap others': nothing is compared. */
   readonly mayOverlap: boolean
-  /** The call's attachment. */
+  /** The call's attachment, and the subnets of its addresses. */
   readonly key?: AttachmentKey
+  readonly subnets?: readonly string[]
   /** Links of bridges that make room, where nobody uses them still. */
   readonly abandoned?: readonly string[]
 }
@@ -66,7 +67,7 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   if (shared === undefined) return lookAtHost(setting.network, {})
   const network = asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
   const others = shared.networks.filter(({ name }) => name !== network.name)
-  if (!setting.mayOverlap) requireApart({ network, others, shared }, setting.key)
+  if (!setting.mayOverlap) requireApart({ network, others, shared }, setting)
   const links = bridgeOps(network, [...portsThere(shared), ...unpluggedPorts(network.name, shared, setting.port)])
   // VLANs of ports are looked at where there are any.
   const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
@@ -201,9 +202,10 @@ function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
 }
 
 /** Another ADD may have set up a network in the way since the ranges were looked at, or this one with another file. */
-function requireApart({ network, others, shared }: Around, key: AttachmentKey | undefined): void {
-  if (wasSetUp(network, shared.before)) return
-  const { refused } = judgePlaces({ network, others, pods: shared.pods }, key, shared.links)
+function requireApart({ network, others, shared }: Around, { key, subnets = [] }: SetUp): void {
+  const isInPlace = shared.before?.bridge?.name === network.bridge?.name
+  if (isInPlace && wasSetUp(network, shared.before)) return
+  const { refused } = judgePlaces({ network, others, pods: shared.pods, subnets }, key, shared.links)
   if (refused !== undefined) throw overlapError(network.name, { overlaps: refused, kept: new Set() })
 }
 

@@ -141,7 +141,7 @@ describe('enabledad', () => {
     const first = attach(host, conf, { id: 'first' })
     const before = snapshot(host)
     const netns = host.pod('second')
-    const refused = host.cni('ADD', conf, { id: 'second', netns })
+    const refused = host.cni('ADD', { ...conf, allowOverlap: true }, { id: 'second', netns })
     // The same address has the same MAC, so the link-local address may be the one that is found out.
     expectError(
       refused,

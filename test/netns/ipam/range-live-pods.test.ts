@@ -313,7 +313,45 @@ describe('an address that a live pod has', () => {
   }
 })
 
+describe('pods without a gateway on the host', () => {
+  const layer2 = (more: object) =>
+    netConf({ podcidr: undefined, ipam: { type: 'trestle', subnet: '10.240.0.0/24' }, ...more })
+
+  it.each<[string, object]>([
+    ['mode ptp', netConf({ mode: 'ptp' })],
+    ['another bridge', netConf({ bridge: 'br7' })],
+    ['another bridge, without a gateway, too', layer2({ bridge: 'br7' })],
+  ])('keep the range of their network from %s', (_, to) => {
+    const pod = attach(host, layer2({}))
+    refusedAdd(to, /10\.240\.0\.0\/24 overlaps 10\.240\.0\.2 of bridge cni0, with 1 pod/)
+    attach(host, layer2({}), { id: 'beside' })
+    for (const id of ['c1', 'beside']) expectSilent(host.cni('DEL', to, { id, netns: pod.netns }))
+    attach(host, to, { id: 'young' })
+  })
+
+  it('are on two bridges where it is allowed, or the ranges are two', () => {
+    attach(host, layer2({}))
+    attach(host, layer2({ bridge: 'br7', allowOverlap: true }), { id: 'meant' })
+    attach(host, layer2({ bridge: 'br8', ipam: { type: 'trestle', subnet: '10.241.0.0/24' } }), { id: 'apart' })
+  })
+})
+
 describe('gateways of several networks on a bridge', () => {
+  it('with one IPv6 address and two prefix lengths: the second is refused, or replaces the first', () => {
+    const [first, second] = [netConf({ name: 'first', podcidr: 'fd01::/80' }), netConf({ podcidr: 'fd01::/64' })]
+    const pod = attach(host, first)
+    const netns = host.pod('refused')
+    const before = snapshot(host)
+    expectError(host.cni('ADD', second, { id: 'refused', netns }), 108, 'different from fd01::1/64: fd01::1/80')
+    expectNothingLeft(host, before)
+    reach(pod)
+    const forced = { ...second, forceAddress: true }
+    const wide = attach(host, forced, { id: 'wide' })
+    expectSilent(later(host, 'CHECK', { conf: forced, pod: wide }))
+    expect(addressesOf(host, host.path, 'cni0')).toEqual(['fd01::1/64'])
+    for (const { netns: each } of [pod, wide]) expect(pings(host, each, 'fd01::1')).toBe(true)
+  })
+
   it.each(['bridge', 'ptp'])('are no addresses of pods, whichever network was there first: %s', (mode) => {
     const second = netConf({
       name: 'second',
