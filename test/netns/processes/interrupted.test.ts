@@ -112,9 +112,10 @@ describe('a signal in the middle of ADD', () => {
       DEL: 'touch deleting; sleep 1; touch done',
     })
     writeFileSync(`${plugin.path}/again`, '')
-    const settling = start(slow, { CNI_CONTAINERID: 'other', CNI_NETNS: host.pod('b'), CNI_PATH: plugin.path })
+    const meant = { ...slow, allowOverlap: true }
+    const settling = start(meant, { CNI_CONTAINERID: 'other', CNI_NETNS: host.pod('b'), CNI_PATH: plugin.path })
     await appears(`${plugin.path}/deleting`)
-    const retried = host.cni('ADD', slow, { netns, path: plugin.path })
+    const retried = host.cni('ADD', meant, { netns, path: plugin.path })
     expect(retried.code, retried.stdout).toBe(0)
     expect(existsSync(`${plugin.path}/after`)).toBe(true)
     expect((await settling.ended).code).toBe(0)
