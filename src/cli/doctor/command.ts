@@ -37,7 +37,7 @@ export const doctorCommand: Command = {
     skip: { type: 'string', value: 'WORDS', help: 'leave these groups or ids out' },
     list: { type: 'boolean', help: 'list the ids of findings, and look at nothing' },
     short: { type: 'boolean', help: 'one line, with versions' },
-    wait: { type: 'string', value: 'SECONDS', help: 'look again until nothing is found, so long at most' },
+    wait: { type: 'string', value: 'SECONDS', help: 'repeat the look until nothing is found, for at most SECONDS' },
     fix: { type: 'boolean', help: "list the repairs of trestle's own network" },
     apply: { type: 'boolean', help: 'with --fix: repair, then look again' },
     'config-dir': { type: 'string', value: 'DIR', help: 'in place of the directory that the runtime uses' },

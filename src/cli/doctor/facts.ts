@@ -46,7 +46,7 @@ export interface PodNetwork {
 }
 
 /** The source of directories that nobody named. */
-export const unnamedSource = 'its defaults'
+export const unnamedSource = 'default'
 
 /** A runtime of the node, and its directories. */
 export interface RuntimeFacts {

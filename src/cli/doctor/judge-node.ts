@@ -69,8 +69,17 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       const found = each.findings
         .filter(isMeant)
         .map((each) => ({ ...ofLint(each), ...(each.on === inTheWay ? more : {}) }))
-      return [...found, ...shadowed(each, facts)]
+      return withoutShadowing(found, shadowed(each, facts))
     })
+}
+
+/** A file that hides the intended one and lacks its plugin is renamed, and needs no plugin then. */
+function withoutShadowing(found: readonly Finding[], [shadow]: readonly Finding[]): readonly Finding[] {
+  if (shadow === undefined) return found
+  const effects = found.filter(({ id, on }) => id === 'plugin-missing' && on.startsWith(`${shadow.on}:`))
+  const severity = effects.length > 0 ? 'error' : shadow.severity
+  const message = [shadow, ...effects].map((each) => each.message).join('; ')
+  return [...found.filter((each) => !effects.includes(each)), { ...shadow, severity, message }]
 }
 
 /** Renames a file so that no runtime reads it. */
@@ -98,7 +107,7 @@ function shadowed(
   if (meant === undefined) return []
   const count = state?.podsOf.get(meant.network) ?? 0
   const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
-  const message = `it is used before ${meant.file}: new pods get network ${network}${pods}`
+  const message = `the runtime uses it instead of ${meant.file}: new pods get network ${network}${pods}`
   const path = join(runtime.confDir, file)
   return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
 }
@@ -159,10 +168,15 @@ function messageOf(text: string): string {
 
 const mostLength = 500
 
-/** A current error is a warning, an old one is a note. An error that another group reports is left out. */
-export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+/**
+ * A current error is a warning, an old one is a note. An error that another group reports is left out, as is a missing
+ * configuration that is there by now: containerd logs it at each other file of the directory.
+ */
+export function judgeLog(facts: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  const { log = [], nowMs, configurations } = facts
+  const isOver = (id: string) => id === 'no-network-config' && configurations.every(({ file }) => file !== undefined)
   return log
-    .filter(({ id }) => !others.some((other) => other.id === id))
+    .filter(({ id }) => !isOver(id) && !others.some((other) => other.id === id))
     .map(({ id, count, lastMs, pods, units, text }) =>
       findingOf({
         id,

@@ -12,7 +12,7 @@ import { textIfThere } from '../../system/files/if-there.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { overlapOf } from '../lint/semantics.ts'
-import type { KernelFacts, PodNetwork, PodRouteFacts, RefusalFacts } from './facts.ts'
+import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { podOf } from './networks.ts'
 
 /** So many pods of a network are asked for: pods share a route, or have a route each. */
@@ -32,7 +32,7 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
   const [backs, podRoutes, refusals, hasKubeProxy] = await Promise.all([
     routesFrom(run, uplinks, host),
     podRouteFacts(run, records),
-    lookAtPolicyRules(run, networks, gateways(host)),
+    lookAtPolicyRules(run, networks, host),
     seesKubeProxy(run),
   ])
   return {
@@ -183,37 +183,28 @@ const refusals: Readonly<Record<string, string>> = {
   unreachable: 'Network is unreachable',
 }
 
-/** The first gateway behind each uplink, by family: a sender that the kernel accepts there, also with rp_filter. */
-function gateways({ routes }: ObservedNamespace) {
-  const all = [...routes.values()].flat().toReversed()
-  const ofFamily = (family: Family) =>
-    new Map(all.flatMap(({ dev, gw }) => (dev && gw && familyOf(gw) === family ? [[dev, gw]] : [])))
-  return { 4: ofFamily(4), 6: ofFamily(6) }
+/** A gateway behind each uplink: a sender that the kernel accepts there, also with rp_filter. */
+function gateways({ routes }: ObservedNamespace, family: Family): ReadonlyMap<string, string> {
+  const all = [...routes.values()].flat()
+  return new Map(all.flatMap(({ dev, gw }) => (dev && gw && familyOf(gw) === family ? [[dev, gw]] : [])))
 }
 
 /** Starts a process for each family, and one or two for each refusing rule that names pods. */
-async function lookAtPolicyRules(
-  run: Run,
-  networks: readonly PodNetwork[],
-  uplinks: ReturnType<typeof gateways>,
-): Promise<readonly RefusalFacts[]> {
+async function lookAtPolicyRules(run: Run, networks: readonly PodNetwork[], host: ObservedNamespace) {
   const there = networks.filter(({ isSetUp }) => isSetUp)
   const found = ([4, 6] as const).map(async (family) => {
     const { stdout } = await run({ file: 'ip', args: ['-j', `-${family}`, 'rule', 'show'] })
     const rules: readonly PolicyRule[] = readDocuments(stdout)
-    const named = there.flatMap((network) =>
-      rules.flatMap((rule) => ruleOfPods(rule, ofFamily(network, family), uplinks[family])),
-    )
+    const uplinks = gateways(host, family)
+    const own = there.map((network) => ofFamily(network, family))
+    const named = own.flatMap((network) => rules.flatMap((rule) => ruleOfPods(rule, network, uplinks)))
     return (await Promise.all(named.map(async (each) => await refusedBy(run, family, each)))).flat()
   })
   return (await Promise.all(found)).flat()
 }
 
 function ofFamily(network: PodNetwork, family: Family): PodNetwork {
-  return {
-    ...network,
-    subnets: network.subnets.filter((subnet) => familyOf(subnet) === family),
-  }
+  return { ...network, subnets: network.subnets.filter((subnet) => familyOf(subnet) === family) }
 }
 
 /** A rule, and the direction of the packets that it names. */
@@ -225,10 +216,7 @@ interface RuleOfPods {
   readonly sender?: string | undefined
 }
 
-/**
- * Empty if a rule does not refuse, names others, or names all but the pods. `uplinks`: links by which packets for pods
- * come in, each with a sender.
- */
+/** Empty if a rule does not refuse, names others, or names all but the pods. `uplinks`: links, each with a sender. */
 export function ruleOfPods(
   rule: PolicyRule,
   network: PodNetwork,

@@ -31,16 +31,19 @@ interface LogLine {
   readonly text: string
 }
 
+/** A line of a file for all programs: by a runtime's or kubelet's name, or in their formats (logfmt, klog). */
+const isOfRuntime = /containerd|crio|kubelet|k3s|rke2|dockerd|\blevel=\w|\b[IWEF]\d{4} /
+
 /**
- * The lines of the last hour; undefined without a log. `file`: replaces all others. Throws CniError 5 if that file
- * cannot be read: an empty result would look like a clean log.
+ * The lines of the last hour of runtimes and kubelet; undefined without such lines. `file`: replaces all others. Throws
+ * CniError 5 if that file cannot be read: an empty result would look like a clean log.
  */
 export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
   if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
   const journal = isOnPath('journalctl') ? await readJournal(run) : []
-  if (journal.length > 0) return recent(journal, nowMs)
-  const all = files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
-  return all.length > 0 || isOnPath('journalctl') ? recent(all, nowMs) : undefined
+  const ofFiles = () => files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
+  const all = recent(journal.length > 0 ? journal : ofFiles().filter(({ text }) => isOfRuntime.test(text)), nowMs)
+  return all.length > 0 ? all : undefined
 }
 
 function recent(lines: readonly LogLine[], nowMs: number): readonly LogLine[] {

@@ -85,7 +85,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
         : undefined,
       firewalls: await look.asRoot('firewall', () => lookAtFirewalls(run, { specs, networks })),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
-      log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
+      log: await look.at('log', () => logged(run, nowMs, options.logFile, look), undefined),
       pod: options.pod === undefined ? undefined : await look.asRoot('network', () => pod(context, options)),
       probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
     }),
@@ -187,9 +187,12 @@ async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: n
   return { 4: all.length - six, 6: six }
 }
 
-async function logged(run: Run, nowMs: number, file: string | undefined) {
+async function logged(run: Run, nowMs: number, file: string | undefined, look: Look) {
   const lines = await readLog(run, nowMs, file)
+  if (lines !== undefined) return errorsIn(lines)
   // The journal is silently empty for other users; an unreadable file has failed earlier.
-  if (file === undefined && lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
-  return lines === undefined ? undefined : errorsIn(lines)
+  if (!isRoot()) throw new Error(needsRoot)
+  const why = 'neither the journal nor a log file has a line of a runtime or kubelet of the last hour (--log FILE)'
+  look.add({ group: 'log', why, isPartial: true })
+  return undefined
 }

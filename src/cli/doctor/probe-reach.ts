@@ -41,7 +41,7 @@ export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
     ...families.map((family) => outsideStep(asks, first, { family, resolvers })),
     ...resolvers.map((address) => resolverStep(asks, first, address)),
   ])
-  const none = skipped('pod a asks a resolver, port 53', 'dns', 'no resolver of pods is known on this node')
+  const none = skipped('pod a asks a resolver, port 53', 'dns', 'neither kubelet nor resolv.conf names one')
   return [...(reached ?? []), ...beyond.flat(), ...(resolvers.length === 0 ? [none] : [])]
 }
 

@@ -231,6 +231,50 @@ describe('doctor judges', () => {
     expect(judge(shadowing('multus'))).toEqual([])
   })
 
+  it('a file that comes first and lacks its plugin: one finding, whose cure is to rename it', () => {
+    const file = '/etc/cni/net.d/00-other.conflist'
+    const missing = {
+      id: 'plugin-missing',
+      severity: 'error',
+      on: file,
+      file,
+      line: 1,
+      column: 2,
+      message: 'no "bridge"',
+    }
+    const used = {
+      ...configuration,
+      file: '00-other.conflist',
+      network: 'other',
+      plugins: [{ ...plugin, isOwn: false }],
+    }
+    const found = judge({ ...healthy, configurations: [{ ...used, findings: [missing] } as never] })
+    expect(found).toMatchObject([
+      {
+        id: 'config-shadowed',
+        severity: 'error',
+        run: `mv ${file} ${file}.disabled`,
+        message: expect.stringContaining('; no "bridge"'),
+      },
+    ])
+  })
+
+  it('a line that there is no configuration: nothing, once the runtime has one', () => {
+    const line = {
+      id: 'no-network-config',
+      count: 1,
+      lastMs: healthy.nowMs,
+      pods: [],
+      units: ['containerd'],
+      text: 't',
+    }
+    expect(judge({ ...healthy, log: [line] })).toEqual([])
+    const { file: _, ...without } = configuration ?? {}
+    expect(idsOf({ ...healthy, configurations: [without as never], log: [line] })).toEqual([
+      'warning no-network-config',
+    ])
+  })
+
   it('another file of the network in use; of files of other networks nothing', () => {
     const again = '/etc/cni/net.d/20-again.conflist'
     const finding = { id: 'same-network', severity: 'warning', on: again, message: 'm', cause: 'c', cure: 'd' }
