@@ -2,7 +2,7 @@
 // Every document that a test gets of a command with `-o json` is held against the schema that is published.
 
 import { z } from 'zod'
-import { documentSchema } from '../../src/cli/shell/findings.ts'
+import { documentSchema } from '../../src/cli/shell/document-schema.ts'
 
 /** The same value. Throws where it is a document of a command, and none of the schema or with another exit code. */
 export function asPublished<T>(value: T, exitCode: number): T {

@@ -62,7 +62,8 @@ function requireNoGateway(ipam: NetConf['ipam'], excluded: readonly string[], po
     // What was excluded at the set-up may be free by now.
     const pod = pods().find(({ ips }) => ips.some(({ gateway }) => gateway === address))
     if (pod === undefined) continue
-    const message = `requested ip ${address} is the gateway of container ${pod.key.containerId} of network ${pod.key.network}`
+    const { containerId, network } = pod.key
+    const message = `requested ip ${address} is the gateway of container ${containerId} of network ${network}`
     throw new CniError('requested-gateway', message, { details: 'Ask for another address, or for none.' })
   }
 }

@@ -46,7 +46,7 @@ export function removalOf(
   const { key, spec, pendingCleanup, adopted, delegatedIpam } = record
   if (spec === undefined) return { ...removalFromIds(key, group), hasRecord: true }
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
-  // The interface was made before the plugin's addresses: an ADD may have ended between reserving and writing them down.
+  // The interface comes before the plugin's addresses: an ADD may have ended after reserving, before writing them down.
   const isUnknown = delegatedIpam !== undefined && addresses.length === 0
   return {
     key,
