@@ -144,8 +144,7 @@ function setText(set: SetName): string {
 }
 
 function setAt(set: SetName): string {
-  const { table, kernelName } = setSpec(set)
-  return `${table} ${tableName} ${kernelName}`
+  return `${setSpec(set).table} ${tableName} ${set}`
 }
 
 function addText({ set, key, value }: Element): string {

@@ -3,7 +3,7 @@
 
 import { type Element, indexElements } from '../plan/model/elements.ts'
 import type { ObservedTable } from '../plan/model/observed.ts'
-import { setOfKernelName, setSpec } from '../plan/model/sets.ts'
+import { isSetName, setSpec } from '../plan/model/sets.ts'
 import type { ListedBase } from '../plan/rules/ruleset.ts'
 
 interface NftObject {
@@ -41,8 +41,8 @@ export function readBase(listing: string): ListedBase {
 
 /** A set that is none of ours has none. */
 function elementsOf(listed: NftSet | undefined): readonly Element[] {
-  const set = setOfKernelName(listed?.name ?? '')
-  if (set === undefined) return []
+  const set = listed?.name ?? ''
+  if (!isSetName(set)) return []
   const isMap = setSpec(set).value !== undefined
   return (listed?.elem ?? []).map((element) => {
     if (!isMap || !Array.isArray(element)) return { set, key: fieldsOf(element) }

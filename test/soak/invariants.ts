@@ -5,12 +5,11 @@
 import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
 import { describeElement, type Element } from '../../src/plan/model/elements.ts'
 import { aliasOf, hostLinkName, ifbName } from '../../src/plan/model/names.ts'
-import { setSpec } from '../../src/plan/model/sets.ts'
 import type { Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 
 /** Sets of elements that networks share: they are for subnets and bridges, and stay without pods. */
-const shared = /^(masquerade|noMasquerade|hairpin|acceptSubnets|acceptNew)[46]$/
+const shared = /^(masq|keep|hairpin|acceptnet|acceptnew)[46]$/
 
 /** Everything that is wrong. */
 export function brokenInvariants(facts: Facts): readonly string[] {
@@ -109,12 +108,12 @@ function ownerlessElements({ records, elements }: Facts): readonly string[] {
   const isOwned = (element: Element): boolean => {
     const { set, key, value = [] } = element
     if (shared.test(set)) return true
-    if (set.startsWith('anyHostPorts')) return ports.has(describeElement(element))
+    if (set.startsWith('anyports')) return ports.has(describeElement(element))
     return [...key, ...value].some((word) => links.has(word) || addresses.has(word))
   }
   return elements
     .filter((each) => !isOwned(each))
-    .map((each) => `${describeElement(each)} in nft set ${setSpec(each.set).kernelName} is nobody's`)
+    .map((each) => `${describeElement(each)} in nft set ${each.set} is nobody's`)
 }
 
 function nameOf({ network, containerId, ifName }: AttachmentKey): string {

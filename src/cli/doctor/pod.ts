@@ -10,7 +10,6 @@ import { describeElement } from '../../plan/model/elements.ts'
 import type { Observed, ObservedLink, ObservedRoute } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { setSpec } from '../../plan/model/sets.ts'
 import { type CachedAttachment, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
@@ -105,7 +104,7 @@ function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
   const addresses = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
   const links = [spec?.host?.name, spec?.chained?.hostLink]
   const isOwn = [...op.key, ...(op.value ?? [])].some((field) => addresses.includes(field) || links.includes(field))
-  return isOwn ? [`${setSpec(op.set).kernelName}: ${describeElement(op)}`] : []
+  return isOwn ? [`${op.set}: ${describeElement(op)}`] : []
 }
 
 /** RFC 3986, 3.2.2. */

@@ -22,7 +22,7 @@ export function tableDifference(op: TableOp, observed: Observed): readonly strin
       return elementDifference(op, observed)
     case 'nft.del':
       return elementDifference(op, observed).length === 0
-        ? [`${describeElement(op)} is still in nft set ${nameOf(op)}`]
+        ? [`${describeElement(op)} is still in nft set ${op.set}`]
         : []
     default:
       return op satisfies never
@@ -66,12 +66,7 @@ function elementDifference(element: Element, observed: Observed): readonly strin
   const table = tableIn(observed, setSpec(element.set).table)
   if (table === undefined) return []
   if (table !== 'absent' && hasElement(table.elements, element)) return []
-  return [`element ${describeElement(element)} is missing from nft set ${nameOf(element)}`]
-}
-
-/** What `nft list set` knows it by. */
-function nameOf({ set }: Element): string {
-  return setSpec(set).kernelName
+  return [`element ${describeElement(element)} is missing from nft set ${element.set}`]
 }
 
 function tableIn(observed: Observed, family: TableFamily): Observed['table'] {

@@ -2,7 +2,7 @@
 // Elements of the sets and maps of our tables as data, and their operations. Their text is compile/nft.ts's.
 
 import type { Op } from './op.ts'
-import { type SetName, setSpec } from './sets.ts'
+import type { SetName } from './sets.ts'
 
 /** An element of one of our sets, fields as sets.ts names them: bare values, nothing quoted. `value`: of a map. */
 export interface Element {
@@ -62,6 +62,6 @@ export function elementOps(elements: readonly Element[], kind: 'nft.add' | 'nft.
     in: 'host',
     kind,
     ...element,
-    why: `${verb} ${describeElement(element)} ${where} nft set ${setSpec(element.set).kernelName}`,
+    why: `${verb} ${describeElement(element)} ${where} nft set ${element.set}`,
   }))
 }

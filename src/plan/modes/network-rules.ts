@@ -35,19 +35,19 @@ export function ruleOps(source: RuleSource): readonly Op[] {
 
 /** Sets that `refilledRuleOps` empties. */
 const refilled: readonly SetName[] = [
-  'masquerade4',
-  'masquerade6',
-  'noMasquerade4',
-  'noMasquerade6',
+  'masq4',
+  'masq6',
+  'keep4',
+  'keep6',
   'hairpin4',
   'hairpin6',
-  'isolatedLinks',
-  'isolationExempt',
-  'acceptLinks',
-  'acceptSubnets4',
-  'acceptSubnets6',
-  'acceptNew4',
-  'acceptNew6',
+  'fenced',
+  'fencedpair',
+  'acceptlinks',
+  'acceptnet4',
+  'acceptnet6',
+  'acceptnew4',
+  'acceptnew6',
   ...clusterSets,
 ]
 
@@ -64,7 +64,7 @@ export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly
   const elements = allElementsOf(source)
   if (elements.length === 0 && !evenEmpty) return []
   const flushes = refilled.map((set): Op => {
-    return { in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${setSpec(set).kernelName}` }
+    return { in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }
   })
   return [...baseOps(source, elements), ...flushes, ...elements]
 }

@@ -22,9 +22,9 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
   const subnets = accepted.filter(({ subject }) => subject.includes('/')).map(({ subject }) => subject)
   const lists = networks.map(newConnections).map(({ to, from }) => ({ first: to, second: [...to, ...from] }))
   return [
-    ...[...new Set(links)].map((link): Element => ({ set: 'acceptLinks', key: [link] })),
-    ...subnetElements('acceptSubnets', subnets),
-    ...pairElements('acceptNew', lists),
+    ...[...new Set(links)].map((link): Element => ({ set: 'acceptlinks', key: [link] })),
+    ...subnetElements('acceptnet', subnets),
+    ...pairElements('acceptnew', lists),
   ]
 }
 

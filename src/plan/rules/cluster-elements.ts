@@ -27,13 +27,13 @@ export interface Cluster {
 }
 
 /** Sets that hold nothing else. */
-export const clusterSets = ['ownPods4', 'ownPods6', 'peerPods4', 'peerPods6', 'peerNodes4', 'peerNodes6'] as const
+export const clusterSets = ['podnet4', 'podnet6', 'peernet4', 'peernet6', 'peeraddr4', 'peeraddr6'] as const
 
 /** Every element of them. */
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
   return [
-    ...subnetElements('ownPods', pods),
-    ...outermost(peers).map((cidr) => ({ set: `peerPods${cidr.family}` as const, key: [rangeText(cidr)] })),
+    ...subnetElements('podnet', pods),
+    ...outermost(peers).map((cidr) => ({ set: `peernet${cidr.family}` as const, key: [rangeText(cidr)] })),
     ...[...new Set(addresses)].flatMap(addressElement),
   ]
 }
@@ -92,5 +92,5 @@ function rangeText(cidr: Cidr): string {
 
 function addressElement(text: string): readonly Element[] {
   const address = parseAddress(text)
-  return address === undefined ? [] : [{ set: `peerNodes${address.family}` as const, key: [formatAddress(address)] }]
+  return address === undefined ? [] : [{ set: `peeraddr${address.family}` as const, key: [formatAddress(address)] }]
 }

@@ -21,7 +21,7 @@ export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Elem
 
 /** The same for one link of the host that pods share. */
 export function hairpinLink(link: string): Element {
-  return { set: 'hairpinLinks', key: [link, link] }
+  return { set: 'hairpinlink', key: [link, link] }
 }
 
 /**
@@ -32,7 +32,7 @@ export function selfHairpinElements({ selfHairpin, ips }: AttachmentSpec): reado
   if (!selfHairpin) return []
   return ips.map(({ address }) => {
     const bare = bareAddress(address)
-    return { set: `selfHairpin${familyOf(bare)}`, key: [bare, bare] }
+    return { set: `self${familyOf(bare)}`, key: [bare, bare] }
   })
 }
 

@@ -40,7 +40,7 @@ export function commonPortElements(spec: HostPortSpec): readonly Element[] {
 
 /** Guards the node's loopback addresses from the pods behind `link`. */
 export function loopbackGuard(link: string): Element {
-  return { set: 'loopbackLinks', key: [link] }
+  return { set: 'loopback', key: [link] }
 }
 
 /**
@@ -97,11 +97,11 @@ export function hostPortsOf(mapping: PortMapping, ips: readonly PodAddress[]): r
 
 function toElement(port: HostPort): Element {
   const value = [port.podIp, String(port.containerPort)]
-  return { set: `${port.hostIp === undefined ? 'anyHostPorts' : 'hostPorts'}${port.family}`, key: portKey(port), value }
+  return { set: `${port.hostIp === undefined ? 'anyports' : 'ports'}${port.family}`, key: portKey(port), value }
 }
 
 function masqAllElement(port: HostPort): Element {
-  return { set: `masqueradeAll${port.family}`, key: [port.podIp, port.protocol, String(port.containerPort)] }
+  return { set: `masqall${port.family}`, key: [port.podIp, port.protocol, String(port.containerPort)] }
 }
 
 export const hostPorts: Feature = {

@@ -27,8 +27,8 @@ export function isolationElements({
 
 /** The elements for one link: a bridge, or a pod's own. */
 function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
-  const isolated: Element = { set: 'isolatedLinks', key: [link] }
-  return policy === 'isolated' ? [isolated] : [isolated, { set: 'isolationExempt', key: [link, link] }]
+  const isolated: Element = { set: 'fenced', key: [link] }
+  return policy === 'isolated' ? [isolated] : [isolated, { set: 'fencedpair', key: [link, link] }]
 }
 
 /** Of a link that is the pod's alone, and of its port on the bridge of another plugin. */

@@ -8,7 +8,7 @@ export const macCheck: Feature = {
     host === undefined || port?.onlyMac === undefined
       ? []
       : [
-          { set: 'macCheckLinks', key: [host.name] },
-          { set: 'macCheckPairs', key: [host.name, port.onlyMac] },
+          { set: 'guarded', key: [host.name] },
+          { set: 'guardedmac', key: [host.name, port.onlyMac] },
         ],
 }

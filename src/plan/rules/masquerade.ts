@@ -36,10 +36,10 @@ export function masqueradeElements(networks: readonly NetworkSpec[]): readonly E
   const same = networks.map(({ hairpin = [] }) => ({ first: hairpin, second: hairpin }))
   return [
     ...subnetElements(
-      'masquerade',
+      'masq',
       rules.flatMap(({ subnets }) => subnets),
     ),
-    ...pairElements('noMasquerade', kept),
+    ...pairElements('keep', kept),
     ...pairElements('hairpin', same),
   ]
 }
@@ -51,14 +51,14 @@ export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
 
 function reasonOf({ set, key }: Element): string {
   const [source, destination] = key
-  if (set.startsWith('noMasquerade')) return `keep the pod's address from ${source} to ${destination}`
+  if (set.startsWith('keep')) return `keep the pod's address from ${source} to ${destination}`
   if (set.startsWith('hairpin')) return `masquerade what is translated from ${source} to ${destination}`
   return `masquerade pods of ${source}`
 }
 
 /** The elements of two sets (both families) that hold subnets: what is inside of another is left out. */
 export function subnetElements(
-  name: 'masquerade' | 'acceptSubnets' | 'ownPods' | 'peerPods',
+  name: 'masq' | 'acceptnet' | 'podnet' | 'peernet',
   subnets: readonly string[],
 ): readonly Element[] {
   const apart = outermost(subnets.flatMap(toCidr))
@@ -67,7 +67,7 @@ export function subnetElements(
 
 /** The elements of two sets that hold pairs: each of `first` with each of `second`, overlaps taken apart. */
 export function pairElements(
-  name: 'noMasquerade' | 'hairpin' | 'acceptNew',
+  name: 'keep' | 'hairpin' | 'acceptnew',
   lists: readonly {
     readonly first: readonly string[]
     readonly second: readonly string[]
@@ -76,7 +76,7 @@ export function pairElements(
   return apart(lists.flatMap(({ first, second }) => pairsOf(first, second))).map((pair) => pairElement(name, pair))
 }
 
-function pairElement(name: 'noMasquerade' | 'hairpin' | 'acceptNew', { source, destination }: Pair): Element {
+function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destination }: Pair): Element {
   return { set: `${name}${source.family}`, key: [prefixText(source), prefixText(destination)] }
 }
 

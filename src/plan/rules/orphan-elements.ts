@@ -16,17 +16,17 @@ export interface OrphanOwner {
   readonly link: string
 }
 
-const portMaps = ['hostPorts4', 'hostPorts6', 'anyHostPorts4', 'anyHostPorts6'] as const
-const linkSets = ['loopbackLinks', 'isolatedLinks', 'isolationExempt', 'macCheckLinks', 'macCheckPairs'] as const
-const selfSets = ['selfHairpin4', 'selfHairpin6'] as const
-const masqueradeAllSets = ['masqueradeAll4', 'masqueradeAll6'] as const
+const portMaps = ['ports4', 'ports6', 'anyports4', 'anyports6'] as const
+const linkSets = ['loopback', 'fenced', 'fencedpair', 'guarded', 'guardedmac'] as const
+const selfSets = ['self4', 'self6'] as const
+const masqallSets = ['masqall4', 'masqall6'] as const
 
 /** The map of conditions that is asked before a map of host ports. */
 const conditionsBefore = {
-  hostPorts4: 'conditionalPorts4',
-  hostPorts6: 'conditionalPorts6',
-  anyHostPorts4: 'anyConditionalPorts4',
-  anyHostPorts6: 'anyConditionalPorts6',
+  ports4: 'gates4',
+  ports6: 'gates6',
+  anyports4: 'anygates4',
+  anyports6: 'anygates6',
 } as const satisfies Record<PortMap, SetName>
 
 type PortMap = (typeof portMaps)[number]
@@ -48,7 +48,7 @@ export function orphanElements({ elements }: ObservedTable, owner: OrphanOwner):
   return [
     ...ports,
     ...conditions,
-    ...inSets(masqueradeAllSets, (element) => podPorts.has(keyText(element))),
+    ...inSets(masqallSets, (element) => podPorts.has(keyText(element))),
     ...inSets(selfSets, ({ key: [address = ''] }) => addresses.has(address)),
     ...inSets(linkSets, ({ key: [link] }) => link === owner.link),
   ]
@@ -100,7 +100,7 @@ function podIpOf({ value: [podIp = ''] = [] }: Pick<Element, 'value'>): string {
   return podIp
 }
 
-/** The pod's address, protocol and container port, as the masqueradeAll sets have them. */
+/** The pod's address, protocol and container port, as the masqall sets have them. */
 function podPortOf({ key, value: [podIp = '', port = ''] = [] }: Element): readonly string[] {
   return [podIp, key.at(-2) ?? '', port]
 }

@@ -49,7 +49,7 @@ export function chainsBehind(elements: readonly Element[]): readonly string[] {
 export function conditionalPortElements(spec: HostPortSpec): readonly Element[] {
   return spec.ports.flatMap((port): readonly Element[] => {
     const chain = chainOf(spec, port.family)
-    const set = port.hostIp === undefined ? 'anyConditionalPorts' : 'conditionalPorts'
+    const set = port.hostIp === undefined ? 'anygates' : 'gates'
     return chain === undefined ? [] : [{ set: `${set}${port.family}`, key: portKey(port), value: [chain] }]
   })
 }

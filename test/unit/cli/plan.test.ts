@@ -54,7 +54,7 @@ it('takes away with DEL what it made with ADD: links, and the elements of the po
   const elements = removed.flatMap((op) =>
     op.kind === 'nft.del' ? [{ set: op.set, key: op.key, value: op.value }] : [],
   )
-  expect(elements).toContainEqual({ set: 'anyHostPorts4', key: ['tcp', '80'], value: ['10.9.0.2', '8080'] })
+  expect(elements).toContainEqual({ set: 'anyports4', key: ['tcp', '80'], value: ['10.9.0.2', '8080'] })
   expect(removed.map((op) => op.in)).not.toContain('pod')
 })
 

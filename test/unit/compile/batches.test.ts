@@ -10,7 +10,7 @@ import type { Op } from '../../../src/plan/model/op.ts'
 const up = (dev: string, place: Op['in'] = 'host'): Op => ({ in: place, kind: 'link.up', dev, why: `set ${dev} up` })
 const write: Op = { in: 'host', kind: 'sysctl.write', key: 'net/ipv4/conf/a/x', value: '1', why: 'write' }
 const base: Op = { in: 'host', kind: 'nft.base', table: 'inet', why: 'base' }
-const masq = (subnet: string) => ({ in: 'host', set: 'masquerade4', key: [subnet] }) as const
+const masq = (subnet: string) => ({ in: 'host', set: 'masq4', key: [subnet] }) as const
 const element = (subnet: string): Op => ({ ...masq(subnet), kind: 'nft.add', why: `add ${subnet}` })
 const gone = (subnet: string): Op => ({ ...masq(subnet), kind: 'nft.del', why: `delete ${subnet}` })
 const shapeOf = (batches: readonly Batch[]) =>

@@ -33,7 +33,7 @@ describe('the details of a command that failed', () => {
     const op = {
       in: 'host',
       kind: 'nft.flush',
-      set: 'masquerade4',
+      set: 'masq4',
       why: 'empty the set',
     } as const
     const batch = {

@@ -10,7 +10,7 @@ import type { EarlyProof } from '../../../src/plan/order/stage.ts'
 const why = ''
 const group = (dev: string): Op => ({ in: 'host', kind: 'link.group', dev, group: 7, why })
 const removal: Op = { in: 'host', kind: 'group.del', group: 7, why }
-const isolated: Op = { in: 'host', kind: 'nft.del', set: 'isolatedLinks', key: ['veth1'], why }
+const isolated: Op = { in: 'host', kind: 'nft.del', set: 'fenced', key: ['veth1'], why }
 
 function batchesOf(kind: EarlyProof['kind'], ...ops: readonly Op[]) {
   const { links, rules } = toLanes(ops)

@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { nftText } from '../../../src/compile/nft.ts'
 import type { Element } from '../../../src/plan/model/elements.ts'
-import { setSpec, sets, type TableFamily } from '../../../src/plan/model/sets.ts'
+import { setSpec, setsIn, type TableFamily } from '../../../src/plan/model/sets.ts'
 import { declarationsOf } from '../../../src/plan/rules/ruleset.ts'
 import { errorOf } from '../cni/model/call.ts'
 
@@ -14,27 +14,27 @@ const remove = (element: Element) => nftText({ ...at, kind: 'nft.del', ...elemen
 
 describe('elements', () => {
   it.each<[Element, string]>([
-    [{ set: 'masquerade4', key: ['10.0.0.0/24'] }, 'inet trestle masq4 { 10.0.0.0/24 }'],
-    [{ set: 'noMasquerade6', key: ['fd00::/64', 'fd00::/48'] }, 'inet trestle keep6 { fd00::/64 . fd00::/48 }'],
+    [{ set: 'masq4', key: ['10.0.0.0/24'] }, 'inet trestle masq4 { 10.0.0.0/24 }'],
+    [{ set: 'keep6', key: ['fd00::/64', 'fd00::/48'] }, 'inet trestle keep6 { fd00::/64 . fd00::/48 }'],
     [
-      { set: 'anyHostPorts4', key: ['tcp', '80'], value: ['10.0.0.2', '8080'] },
+      { set: 'anyports4', key: ['tcp', '80'], value: ['10.0.0.2', '8080'] },
       'inet trestle anyports4 { tcp . 80 : 10.0.0.2 . 8080 }',
     ],
     [
-      { set: 'anyConditionalPorts4', key: ['tcp', '80'], value: ['cond4_a'] },
+      { set: 'anygates4', key: ['tcp', '80'], value: ['cond4_a'] },
       'inet trestle anygates4 { tcp . 80 : goto cond4_a }',
     ],
-    [{ set: 'loopbackLinks', key: ['cni0'] }, 'inet trestle loopback { "cni0" }'],
-    [{ set: 'loopbackLinks', key: ['br-;{}$x'] }, 'inet trestle loopback { "br-;{}$x" }'],
-    [{ set: 'macCheckLinks', key: ['veth1'] }, 'bridge trestle guarded { "veth1" }'],
+    [{ set: 'loopback', key: ['cni0'] }, 'inet trestle loopback { "cni0" }'],
+    [{ set: 'loopback', key: ['br-;{}$x'] }, 'inet trestle loopback { "br-;{}$x" }'],
+    [{ set: 'guarded', key: ['veth1'] }, 'bridge trestle guarded { "veth1" }'],
     [
-      { set: 'macCheckPairs', key: ['veth1', '0a:00:00:00:00:01'] },
+      { set: 'guardedmac', key: ['veth1', '0a:00:00:00:00:01'] },
       'bridge trestle guardedmac { "veth1" . 0a:00:00:00:00:01 }',
     ],
   ])('%j', (element, text) => expect(add(element)).toBe(`add element ${text}`))
 
   it('are deleted by key, after they are there for certain', () => {
-    expect(remove({ set: 'anyHostPorts6', key: ['udp', '53'], value: ['fd00::2', '53'] }).split('\n')).toEqual([
+    expect(remove({ set: 'anyports6', key: ['udp', '53'], value: ['fd00::2', '53'] }).split('\n')).toEqual([
       'add element inet trestle anyports6 { udp . 53 : fd00::2 . 53 }',
       'delete element inet trestle anyports6 { udp . 53 }',
     ])
@@ -43,9 +43,9 @@ describe('elements', () => {
   const hostile = ['veth*', 'a"', 'a"; flush ruleset; "', 'a\\', 'a b', 'a\nb', '']
   const unplain = ['10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '1; flush ruleset', '$x', '@masq4', '']
   it.each([
-    ...hostile.map((field): Element => ({ set: 'loopbackLinks', key: [field] })),
-    ...unplain.map((field): Element => ({ set: 'masquerade4', key: [field] })),
-    ...unplain.map((field): Element => ({ set: 'anyConditionalPorts4', key: ['tcp', '80'], value: [field] })),
+    ...hostile.map((field): Element => ({ set: 'loopback', key: [field] })),
+    ...unplain.map((field): Element => ({ set: 'masq4', key: [field] })),
+    ...unplain.map((field): Element => ({ set: 'anygates4', key: ['tcp', '80'], value: [field] })),
   ])('are refused when they are not plain: %j', (element) => {
     expect(errorOf(() => add(element))).toMatchObject({ code: 7 })
     expect(errorOf(() => remove(element))).toMatchObject({ code: 7 })
@@ -53,9 +53,9 @@ describe('elements', () => {
 
   it('are refused with other fields than those of their set', () => {
     for (const key of [[], ['tcp'], ['tcp', '80', '81']])
-      expect(errorOf(() => add({ set: 'anyHostPorts4', key, value: ['10.0.0.2', '80'] }))).toMatchObject({ code: 7 })
-    expect(errorOf(() => add({ set: 'masquerade4', key: ['10.0.0.0/24'], value: ['x'] }))).toMatchObject({ code: 7 })
-    expect(errorOf(() => add({ set: 'anyHostPorts4', key: ['tcp', '80'] }))).toMatchObject({ code: 7 })
+      expect(errorOf(() => add({ set: 'anyports4', key, value: ['10.0.0.2', '80'] }))).toMatchObject({ code: 7 })
+    expect(errorOf(() => add({ set: 'masq4', key: ['10.0.0.0/24'], value: ['x'] }))).toMatchObject({ code: 7 })
+    expect(errorOf(() => add({ set: 'anyports4', key: ['tcp', '80'] }))).toMatchObject({ code: 7 })
   })
 })
 
@@ -88,21 +88,21 @@ describe('rules', () => {
 
   it.each<TableFamily>(['inet', 'bridge'])('of table %s name sets of their table, and each of them', (table) => {
     const named = rulesOf(table).flatMap((line) => [...line.matchAll(/@(\w+)/g)].map(([, name]) => name))
-    const ours = Object.values(sets).flatMap((set) => (set.table === table ? set.kernelName : []))
+    const ours = setsIn(table)
     expect([...new Set(named)].sort()).toEqual([...ours].sort())
   })
 
   it('tell what is routed back to its own link by the link, not by addresses alone', () => {
     const rules = rulesOf('inet').filter((line) => line.includes('@hairpin4'))
     expect(rules).toEqual([expect.stringContaining('iifname . oifname @hairpinlink')])
-    expect(setSpec('hairpinLinks').key).toEqual(['link', 'link'])
+    expect(setSpec('hairpinlink').key).toEqual(['link', 'link'])
   })
 })
 
 describe('the rest', () => {
   it('shows a table, empties a set, writes a chain of conditions anew', () => {
     expect(nftText({ ...at, kind: 'nft.base.show', table: 'bridge' })).toBe('list table bridge trestle')
-    expect(nftText({ ...at, kind: 'nft.flush', set: 'masquerade6' })).toBe('flush set inet trestle masq6')
+    expect(nftText({ ...at, kind: 'nft.flush', set: 'masq6' })).toBe('flush set inet trestle masq6')
     const chain = {
       ...at,
       kind: 'nft.chain',

@@ -36,7 +36,7 @@ const ops: readonly Op[] = [
     why: 'w',
   },
   { in: 'host', kind: 'nft.base', table: 'inet', why: 'w' },
-  { in: 'host', kind: 'nft.add', set: 'masquerade4', key: ['10.0.0.0/24'], why: 'w' },
+  { in: 'host', kind: 'nft.add', set: 'masq4', key: ['10.0.0.0/24'], why: 'w' },
 ]
 const link = (name: string, more: Partial<ObservedLink>): ObservedLink => ({
   name,
@@ -59,7 +59,7 @@ const eth0 = link('eth0', { index: 2, mac: '02:00:00:00:00:02', addresses: ['10.
 const pod = { ...links(eth0), routes: new Map([[254, [{ dst: '0.0.0.0/0', gw: '10.0.0.1', dev: 'eth0' }]]]) }
 const table = {
   rules: new Map(declarationsOf('inet').chains.map((chain) => [chain.name, chain.rules.map(({ comment }) => comment)])),
-  elements: indexElements([{ set: 'masquerade4', key: ['10.0.0.0/24'] }]),
+  elements: indexElements([{ set: 'masq4', key: ['10.0.0.0/24'] }]),
 }
 const applied: Observed = { host: links(bridge, port), pod, table, sysctls: new Map([['net/ipv4/ip_forward', '1']]) }
 const foundIn = (observed: Observed) => difference(ops, observed).flatMap(({ found }) => found)

@@ -6,7 +6,7 @@ import { nextOfEmptyNetwork, nextOfOrphans, nextOfUninstall } from '../../../../
 import { factsAfter, failing, type Happens, stepText } from '../../../support/steps.ts'
 
 const begun = { learnt: {}, runs: [] }
-const rule = { in: 'host', kind: 'nft.flush', set: 'masquerade4', why: 'refill' } as const
+const rule = { in: 'host', kind: 'nft.flush', set: 'masq4', why: 'refill' } as const
 const network = { ...begun, links: ['cni0'], rules: [rule] }
 const installed = { ...begun, links: ['cni0'], tables: ['inet', 'bridge'] as const }
 const broken = failing('broken')

@@ -32,7 +32,7 @@ const links = new Set(ids.host.flatMap((op) => ('dev' in op ? [op.dev] : [])))
 const alone: Happens = { present: { learnt: { present: { links, unused: whole.chains } } } }
 /** The same where others have them, or there are none. */
 const plain: Happens = { present: { learnt: { present: { links, unused: [] } } } }
-const element = { set: 'loopbackLinks', key: ['veth1'] } as const
+const element = { set: 'loopback', key: ['veth1'] } as const
 const orphans = { learnt: { orphans: [element] } }
 const broken = failing('nft is broken')
 

@@ -69,12 +69,12 @@ describe('orphans', () => {
 
   it('are what elements name, and nobody has: no address of a record in another spelling, none that is reserved', () => {
     const portTo = (podIp: string, port: string): Element => {
-      return { set: 'anyHostPorts4', key: ['tcp', port], value: [podIp, '80'] }
+      return { set: 'anyports4', key: ['tcp', port], value: [podIp, '80'] }
     }
     const table = tableOf(
       ...[portTo('10.9.0.2', '8080'), portTo('10.9.0.3', '8081'), portTo('10.9.0.4', '8082')],
-      { set: 'hostPorts6', key: ['fd00::9', 'tcp', '80'], value: ['fd00::2', '80'] },
-      ...[host.name, 'br0', 'veth0123456789a'].map((name): Element => ({ set: 'isolatedLinks', key: [name] })),
+      { set: 'ports6', key: ['fd00::9', 'tcp', '80'], value: ['fd00::2', '80'] },
+      ...[host.name, 'br0', 'veth0123456789a'].map((name): Element => ({ set: 'fenced', key: [name] })),
     )
     const records = [recordOf({ ips: [{ address: '10.9.0.2/24' }, { address: 'FD00:0::2/64' }] })]
     const found = orphansOf({ ...nothing, table, records, reserved: new Set(['10.9.0.3']) })

@@ -53,21 +53,21 @@ describe('changedElements', () => {
 describe('clusterElements', () => {
   it('has each range and address once', () => {
     expect(clusterElements(cluster).map(({ set, key }) => `${set} ${key.join(' ')}`)).toEqual([
-      'ownPods4 10.0.1.0/24',
-      'ownPods6 fd00:1::/64',
-      'peerPods4 10.0.2.0/24',
-      'peerPods6 fd00:2::/64',
-      'peerNodes4 192.0.2.2',
-      'peerNodes6 2001:db8::2',
+      'podnet4 10.0.1.0/24',
+      'podnet6 fd00:1::/64',
+      'peernet4 10.0.2.0/24',
+      'peernet6 fd00:2::/64',
+      'peeraddr4 192.0.2.2',
+      'peeraddr6 2001:db8::2',
     ])
   })
 
   it('is set up and refilled with the networks, and is on no way of an ADD that finds them', () => {
     const added = (ops: ReturnType<typeof ruleOps>) => ops.flatMap((op) => (op.kind === 'nft.add' ? [op.set] : []))
     const source = { networks: [network], attachments: [], cluster }
-    expect(added(ruleOps(source))).toContain('peerPods4')
-    expect(added(refilledRuleOps(source))).toContain('peerNodes6')
-    expect(added(fastPathRuleOps(source))).toEqual(['masquerade4'])
+    expect(added(ruleOps(source))).toContain('peernet4')
+    expect(added(refilledRuleOps(source))).toContain('peeraddr6')
+    expect(added(fastPathRuleOps(source))).toEqual(['masq4'])
     expect(ruleOps({ networks: [], attachments: [], cluster })).toEqual([])
   })
 })

@@ -13,10 +13,10 @@ const lease = { ips: [{ address: '10.1.0.2/24' }, { address: 'fd00:1::2/64' }], 
 const podcidr = ['10.1.0.0/24', 'fd00:1::/64']
 const ports = { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 80 }] } }
 const of = (conf: Json) => specsOf(read(conf), lease)
-const pair = (link: string) => ({ set: 'hairpinLinks', key: [link, link] })
+const pair = (link: string) => ({ set: 'hairpinlink', key: [link, link] })
 const self = [
-  { set: 'selfHairpin4', key: ['10.1.0.2', '10.1.0.2'] },
-  { set: 'selfHairpin6', key: ['fd00:1::2', 'fd00:1::2'] },
+  { set: 'self4', key: ['10.1.0.2', '10.1.0.2'] },
+  { set: 'self6', key: ['fd00:1::2', 'fd00:1::2'] },
 ]
 const elementsIn = (ops: readonly Op[], name: string) =>
   ops.flatMap((op) => ('key' in op && 'set' in op && op.set.startsWith(name) ? [op.key] : []))
@@ -40,8 +40,8 @@ describe('what is routed back to its own link', () => {
       chained: { dev: 'eth0', hostLink: 'veth1' },
       ...(spec.hostPorts ? { hostPorts: { ...spec.hostPorts, link: 'br9' } } : {}),
     }
-    expect(elementsIn(attachmentRuleOps(chained), 'hairpinLinks')).toEqual([pair('br9').key])
-    expect(elementsIn(teardownOps(chained, 1), 'hairpinLinks')).toEqual([])
+    expect(elementsIn(attachmentRuleOps(chained), 'hairpinlink')).toEqual([pair('br9').key])
+    expect(elementsIn(teardownOps(chained, 1), 'hairpinlink')).toEqual([])
   })
 })
 

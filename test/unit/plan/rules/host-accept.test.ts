@@ -77,10 +77,10 @@ describe('the elements', () => {
     })
     const routed = specOf({ name: 'r', acceptSubnets: ['fd00:1::/64'], acceptNew: 'none' })
     expect(texts(bridged, routed)).toEqual([
-      'acceptLinks cni0',
-      'acceptSubnets6 fd00:1::/64',
-      'acceptNew4 10.1.0.0/24 10.1.0.0/24',
-      'acceptNew4 10.1.0.0/24 192.0.2.7',
+      'acceptlinks cni0',
+      'acceptnet6 fd00:1::/64',
+      'acceptnew4 10.1.0.0/24 10.1.0.0/24',
+      'acceptnew4 10.1.0.0/24 192.0.2.7',
     ])
   })
 })

@@ -30,7 +30,7 @@ const other: HostPortSpec = {
 }
 
 function tableOf(...specs: readonly HostPortSpec[]): ObservedTable {
-  const links = ['cni0', 'veth0'].map((link): Element => ({ set: 'loopbackLinks', key: [link] }))
+  const links = ['cni0', 'veth0'].map((link): Element => ({ set: 'loopback', key: [link] }))
   return holding([...links, ...specs.flatMap(ownPortElements)])
 }
 
@@ -62,25 +62,25 @@ describe('without a record', () => {
   })
   it("the routed pod's link is found too, and nobody else's", () => {
     const found = orphanElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
-    expect(found).toEqual([{ set: 'loopbackLinks', key: ['veth0'] }])
+    expect(found).toEqual([{ set: 'loopback', key: ['veth0'] }])
   })
   it('of a chained attachment, which has reserved no address, the ports tell it', () => {
-    const self = ['10.0.0.2', '10.0.0.3'].map((address): Element => ({ set: 'selfHairpin4', key: [address, address] }))
+    const self = ['10.0.0.2', '10.0.0.3'].map((address): Element => ({ set: 'self4', key: [address, address] }))
     const found = orphanElements(holding([...ownPortElements(spec), ...self]), remains)
-    expect(found.filter(({ set }) => set === 'selfHairpin4')).toEqual(self.slice(0, 1))
+    expect(found.filter(({ set }) => set === 'self4')).toEqual(self.slice(0, 1))
   })
   it('what names its own link is found', () => {
     const [own, others]: readonly (readonly Element[])[] = [
       [
-        { set: 'isolationExempt', key: ['veth9', 'veth9'] },
-        { set: 'macCheckPairs', key: ['veth9', '02:00:00:00:00:01'] },
+        { set: 'fencedpair', key: ['veth9', 'veth9'] },
+        { set: 'guardedmac', key: ['veth9', '02:00:00:00:00:01'] },
       ],
-      [{ set: 'isolationExempt', key: ['cni0', 'cni0'] }],
+      [{ set: 'fencedpair', key: ['cni0', 'cni0'] }],
     ]
     expect(orphanElements(holding([...(own ?? []), ...(others ?? [])]), remains)).toEqual(own)
   })
   it('elements with another target are in the way, the same ones are not', () => {
-    const portTo = (podIp: string) => ({ set: 'anyHostPorts4', key: ['tcp', '9090'], value: [podIp, '80'] }) as const
+    const portTo = (podIp: string) => ({ set: 'anyports4', key: ['tcp', '9090'], value: [podIp, '80'] }) as const
     const wanted = (podIp: string) => [{ in: 'host', kind: 'nft.add', ...portTo(podIp), why: '' } as const]
     expect(elementsInTheWay(tableOf(other), wanted('10.0.0.20'))).toEqual([])
     expect(elementsInTheWay(tableOf(other), wanted('10.0.0.21'))).toEqual([portTo('10.0.0.20')])

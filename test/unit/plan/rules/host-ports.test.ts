@@ -45,28 +45,28 @@ describe('elements', () => {
 
   it('are one a port, by address where there is one', () => {
     expect(textOf()).toEqual([
-      'anyHostPorts4 tcp 8080 -> 10.0.0.2 80',
-      'anyHostPorts6 tcp 8080 -> fd00::2 80',
-      'hostPorts4 192.0.2.1 udp 53 -> 10.0.0.2 5353',
+      'anyports4 tcp 8080 -> 10.0.0.2 80',
+      'anyports6 tcp 8080 -> fd00::2 80',
+      'ports4 192.0.2.1 udp 53 -> 10.0.0.2 5353',
     ])
   })
   it('have one more for masqAll, by where the packet goes', () => {
     const all = textOf(specFor(mappings, both, { masqAll: true }))
-    expect(all.filter((text) => text.startsWith('masqueradeAll'))).toEqual([
-      'masqueradeAll4 10.0.0.2 tcp 80',
-      'masqueradeAll6 fd00::2 tcp 80',
-      'masqueradeAll4 10.0.0.2 udp 5353',
+    expect(all.filter((text) => text.startsWith('masqall'))).toEqual([
+      'masqall4 10.0.0.2 tcp 80',
+      'masqall6 fd00::2 tcp 80',
+      'masqall4 10.0.0.2 udp 5353',
     ])
   })
   it('of the link and route_localnet are for snat, the latter for IPv4', () => {
     const [plain, without, v6] = [specFor([port]), specFor([port], both, { snat: false }), specFor([port], v6Only)]
     if (plain === undefined || without === undefined || v6 === undefined) throw new Error('no spec')
-    expect(commonPortElements(plain)).toEqual([{ set: 'loopbackLinks', key: ['cni0'] }])
+    expect(commonPortElements(plain)).toEqual([{ set: 'loopback', key: ['cni0'] }])
     expect(localnetOps(plain)).toMatchObject([{ key: 'net/ipv4/conf/cni0/route_localnet', value: '1' }])
     expect([...commonPortElements(without), ...localnetOps(without), ...localnetOps(v6)]).toEqual([])
   })
   it('are said with what they are for', () => {
-    const [op] = elementOps([{ set: 'selfHairpin4', key: ['10.0.0.2', '10.0.0.2'] }], 'nft.del')
+    const [op] = elementOps([{ set: 'self4', key: ['10.0.0.2', '10.0.0.2'] }], 'nft.del')
     expect(op).toMatchObject({ kind: 'nft.del', in: 'host', why: 'remove 10.0.0.2 10.0.0.2 from nft set self4' })
   })
 })

@@ -6,8 +6,8 @@ import { isolationElements } from '../../../../src/plan/rules/isolation.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
-const isolated = { set: 'isolatedLinks', key: ['cni0'] }
-const exempt = { set: 'isolationExempt', key: ['cni0', 'cni0'] }
+const isolated = { set: 'fenced', key: ['cni0'] }
+const exempt = { set: 'fencedpair', key: ['cni0', 'cni0'] }
 
 it.each<[string, Json, readonly object[]]>([
   ['open', { firewall: { ingressPolicy: 'open' } }, []],
@@ -34,5 +34,5 @@ it('is the foreign bridge that a chained network is on, where it has none of its
     ingressPolicy: 'isolated',
     ingressPolicyLink: 'br9',
   } as const
-  expect(isolationElements(network)).toEqual([{ set: 'isolatedLinks', key: ['br9'] }])
+  expect(isolationElements(network)).toEqual([{ set: 'fenced', key: ['br9'] }])
 })

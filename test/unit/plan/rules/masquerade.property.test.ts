@@ -47,9 +47,9 @@ const holds = (range: string, point: string) => {
   return address !== undefined && address.family === inside.family && includes(inside, address)
 }
 const pairsOf = (elements: ReturnType<typeof masqueradeElements>) =>
-  elements.filter(({ set }) => set.startsWith('noMasquerade')).map(({ key }) => key as [string, string])
+  elements.filter(({ set }) => set.startsWith('keep')).map(({ key }) => key as [string, string])
 const sourcesOf = (elements: ReturnType<typeof masqueradeElements>) =>
-  elements.filter(({ set }) => set.startsWith('masquerade')).map(({ key: [source = ''] }) => source)
+  elements.filter(({ set }) => set.startsWith('masq')).map(({ key: [source = ''] }) => source)
 
 describe('masqueradeElements', () => {
   it('gives disjoint elements in every set', () => {
