@@ -4,7 +4,7 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { openCri } from '../../src/cli/cri/client.ts'
+import { openCri } from '../support/cri.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 import { removePod, runPod } from './lab/pods.ts'
 

@@ -4,7 +4,7 @@
 import { readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type Cri, openCri } from '../../src/cli/cri/client.ts'
+import { type Cri, openCri } from '../support/cri.ts'
 import { must, uplink } from './lab/calls.ts'
 import { dropPod, httpGet, putPod, type Seen, seenPods, startKubelet, stopKubelet, whenReady } from './lab/kubelet.ts'
 import { type Lab, leftovers, missingParts, openContainerdLab, pluginType, prepareLab } from './lab/lab.ts'

@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client for a container runtime's socket (containerd, CRI-O): gRPC over a unix socket, one deadline per call.
+// A client for a container runtime's socket (containerd, CRI-O): gRPC over a unix socket, one deadline per call. Field
+// numbers of CRI: k8s.io/cri-api pkg/apis/runtime/v1/api.proto.
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { methods } from './runtime-v1.ts'
-import { type Decoded, decode, type Encodable, encode, type Shape } from './wire.ts'
+import {
+  bool,
+  type Decoded,
+  decode,
+  type Encodable,
+  encode,
+  int32,
+  many,
+  one,
+  type Shape,
+  string,
+  stringMap,
+} from './wire.ts'
+
+const condition = { type: string(1), status: bool(2), reason: string(3), message: string(4) }
+const podSandbox = { id: string(1), metadata: one(2, { name: string(1), namespace: string(3) }), state: int32(3) }
+
+/** PodSandboxState, SANDBOX_READY. */
+export const sandboxReady = 0
+
+/** Methods of `runtime.v1.RuntimeService`, with the tables of request and response. */
+export const methods = {
+  Version: { request: {}, response: { runtimeName: string(2) } },
+  Status: {
+    request: { verbose: bool(1) },
+    response: { status: one(1, { conditions: many(1, condition) }), info: stringMap(2) },
+  },
+  ListPodSandbox: { request: {}, response: { items: many(1, podSandbox) } },
+} as const satisfies Record<string, { readonly request: Shape; readonly response: Shape }>
 
 type Methods = typeof methods
-type CriMethod = keyof Methods
-export type CriRequest<M extends CriMethod> = Encodable<Methods[M]['request']>
-type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
 
 /** The tables of a method's request and response. */
 interface MethodTables<Request extends Shape, Response extends Shape> {
@@ -32,20 +57,6 @@ interface Channel {
     tables: MethodTables<Request, Response>,
     request: Encodable<Request>,
   ): Promise<Decoded<Response>>
-  /** Closes the connection; running calls fail. */
-  close(): void
-}
-
-export interface Cri {
-  /**
-   * One unary call: `call('RunPodSandbox', { config })`. Units are CRI's: times in nanoseconds since 1970,
-   * `timeout` in seconds. Throws CriError when the runtime refuses, is unreachable, or does not answer in time.
-   */
-  call<M extends CriMethod>(
-    method: M,
-    request: CriRequest<M>,
-    options?: { readonly timeoutMs: number },
-  ): Promise<CriResponse<M>>
   /** Closes the connection; running calls fail. */
   close(): void
 }
@@ -94,16 +105,16 @@ export function openChannel(socket: string): Channel {
 }
 
 /**
- * A client for the runtime at the unix socket `socket` (an absolute path), which connects with the first call.
- * `timeoutMs` is the default deadline of a call; kubelet's own default is two minutes.
+ * A client for the runtime at the unix socket `socket` (an absolute path), which connects with the first call. A call
+ * throws CriError when the runtime refuses, or does not answer in time.
  */
-export function openCri(socket: string, { timeoutMs = 120_000 } = {}): Cri {
+export function openCri(socket: string, { timeoutMs }: { readonly timeoutMs: number }) {
   const channel = openChannel(socket)
   return {
-    async call(method, request, options = { timeoutMs }) {
+    async call<M extends keyof Methods>(method: M, request: Encodable<Methods[M]['request']>) {
       const tables: MethodTables<Shape, Shape> = methods[method]
-      const target = { path: `/runtime.v1.RuntimeService/${method}`, timeoutMs: options.timeoutMs }
-      return (await channel.call(target, tables, request)) as CriResponse<typeof method>
+      const target = { path: `/runtime.v1.RuntimeService/${method}`, timeoutMs }
+      return (await channel.call(target, tables, request)) as Decoded<Methods[M]['response']>
     },
     close: channel.close,
   }

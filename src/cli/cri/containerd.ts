@@ -5,9 +5,9 @@
 import { type CallTarget, CriError, openChannel } from './client.ts'
 import { many, string } from './wire.ts'
 
-const listNamespaces = { request: { filter: string(1) }, response: { namespaces: many(1, { name: string(1) }) } }
+const listNamespaces = { request: {}, response: { namespaces: many(1, { name: string(1) }) } }
 const listContainers = { request: {}, response: { containers: many(1, { id: string(1) }) } }
-const listTasks = { request: { filter: string(1) }, response: { tasks: many(1, { containerId: string(1) }) } }
+const listTasks = { request: {}, response: { tasks: many(1, { containerId: string(1) }) } }
 
 /**
  * CNI_CONTAINERID of every container and task of every namespace: ctr and nerdctl call plugins with `NAMESPACE-ID`

@@ -4,7 +4,7 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 
 /** A field: number, wire type, reader, writer, and the value of an absent field. */
-interface Field<Value, Input = Value> {
+export interface Field<Value, Input = Value> {
   readonly no: number
   readonly wireType: WireType
   empty(): Value
@@ -31,15 +31,6 @@ export const string = (no: number): Field<string> => ({
   write: (writer, value) => value !== '' && writer.tag(no, WireType.LengthDelimited).string(value),
 })
 
-/** bytes */
-export const bytes = (no: number): Field<Uint8Array> => ({
-  no,
-  wireType: WireType.LengthDelimited,
-  empty: () => new Uint8Array(),
-  read: (reader) => reader.bytes(),
-  write: (writer, value) => value.length > 0 && writer.tag(no, WireType.LengthDelimited).bytes(value),
-})
-
 /** bool */
 export const bool = (no: number): Field<boolean> => ({
   no,
@@ -56,26 +47,6 @@ export const int32 = (no: number): Field<number> => ({
   empty: () => 0,
   read: (reader) => reader.int32(),
   write: (writer, value) => value !== 0 && writer.tag(no, WireType.Varint).int32(value),
-})
-
-/** int64, as a bigint, because times in nanoseconds exceed 2^53. */
-export const int64 = (no: number): Field<bigint> => ({
-  no,
-  wireType: WireType.Varint,
-  empty: () => 0n,
-  read: (reader) => BigInt(reader.int64()),
-  write: (writer, value) => value !== 0n && writer.tag(no, WireType.Varint).int64(value),
-})
-
-/** repeated string */
-export const strings = (no: number): Field<readonly string[]> => ({
-  no,
-  wireType: WireType.LengthDelimited,
-  empty: () => [],
-  read: (reader, before) => [...before, reader.string()],
-  write: (writer, values) => {
-    for (const value of values) writer.tag(no, WireType.LengthDelimited).string(value)
-  },
 })
 
 /** map<string, string>: on the wire a repeated message {key = 1, value = 2}. */

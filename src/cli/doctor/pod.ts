@@ -239,15 +239,14 @@ export async function sandboxesOf(asked: string, endpoint: string | undefined): 
 
 async function listOf(socket: string): Promise<readonly PodSandbox[]> {
   // Only this command loads gRPC.
-  const { openCri } = await import('../cri/client.ts')
-  const { SandboxState } = await import('../cri/runtime-v1.ts')
+  const { openCri, sandboxReady } = await import('../cri/client.ts')
   const cri = openCri(socket, { timeoutMs })
   try {
     const { items } = await cri.call('ListPodSandbox', {})
     return items.map(({ id, metadata, state }) => ({
       id,
       pod: `${metadata?.namespace}/${metadata?.name}`,
-      isReady: state === SandboxState.ready,
+      isReady: state === sandboxReady,
     }))
   } finally {
     cri.close()

@@ -4,8 +4,8 @@
 // CONTAINER_RUNTIME_ENDPOINT: the socket.
 
 import { readFileSync } from 'node:fs'
-import { type Cri, CriError, type CriRequest, openCri } from '../../../src/cli/cri/client.ts'
-import { Protocol } from '../../../src/cli/cri/runtime-v1.ts'
+import { CriError } from '../../../src/cli/cri/client.ts'
+import { type Cri, type CriRequest, openCri, Protocol } from '../../support/cri.ts'
 
 interface PodFile {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly uid: string }

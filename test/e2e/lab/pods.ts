@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pods through a container runtime's CRI socket, as kubelet makes them: a sandbox, then one busybox container.
-import type { Cri, CriRequest } from '../../../src/cli/cri/client.ts'
-import { Protocol } from '../../../src/cli/cri/runtime-v1.ts'
+import { type Cri, type CriRequest, Protocol } from '../../support/cri.ts'
 
 export interface Pod {
   /** The sandbox's id: CNI_CONTAINERID. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { methods } from '../../../../src/cli/cri/runtime-v1.ts'
+import { methods } from '../../../../src/cli/cri/client.ts'
 import { encode } from '../../../../src/cli/cri/wire.ts'
 import { askCrio, askSocket } from '../../../../src/cli/node/ask-runtime.ts'
 

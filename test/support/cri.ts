@@ -1,7 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the Container Runtime Interface that trestle uses: messages and methods of `runtime.v1`, with the field
-// numbers of k8s.io/cri-api pkg/apis/runtime/v1/api.proto, and the names of that file in camel case.
-import { bool, bytes, int32, int64, many, one, type Shape, string, stringMap, strings } from './wire.ts'
+// A client for all of CRI that tests need: pods as kubelet makes them. Messages and methods of `runtime.v1`, with the
+// field numbers of k8s.io/cri-api pkg/apis/runtime/v1/api.proto, and the names of that file in camel case.
+import { WireType } from '@bufbuild/protobuf/wire'
+import { openChannel } from '../../src/cli/cri/client.ts'
+import {
+  bool,
+  type Decoded,
+  type Encodable,
+  type Field,
+  int32,
+  many,
+  one,
+  type Shape,
+  string,
+  stringMap,
+} from '../../src/cli/cri/wire.ts'
+
+/** bytes */
+export const bytes = (no: number): Field<Uint8Array> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => new Uint8Array(),
+  read: (reader) => reader.bytes(),
+  write: (writer, value) => value.length > 0 && writer.tag(no, WireType.LengthDelimited).bytes(value),
+})
+
+/** int64, as a bigint, because times in nanoseconds exceed 2^53. */
+export const int64 = (no: number): Field<bigint> => ({
+  no,
+  wireType: WireType.Varint,
+  empty: () => 0n,
+  read: (reader) => BigInt(reader.int64()),
+  write: (writer, value) => value !== 0n && writer.tag(no, WireType.Varint).int64(value),
+})
+
+/** repeated string */
+export const strings = (no: number): Field<readonly string[]> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => [],
+  read: (reader, before) => [...before, reader.string()],
+  write: (writer, values) => {
+    for (const value of values) writer.tag(no, WireType.LengthDelimited).string(value)
+  },
+})
 
 /** PodSandboxState: the values of a sandbox's `state`. */
 export const SandboxState = { ready: 0, notReady: 1 } as const
@@ -74,7 +116,7 @@ const sandboxId = { podSandboxId: string(1) }
 const containerId = { containerId: string(1) }
 
 /** Methods of `runtime.v1.RuntimeService`, with the tables of request and response. */
-export const methods = {
+const methods = {
   Version: {
     request: { version: string(1) },
     response: { version: string(1), runtimeName: string(2), runtimeVersion: string(3), runtimeApiVersion: string(4) },
@@ -117,3 +159,31 @@ export const methods = {
   StopContainer: { request: { containerId: string(1), timeout: int64(2) }, response: {} },
   RemoveContainer: { request: containerId, response: {} },
 } as const satisfies Record<string, { readonly request: Shape; readonly response: Shape }>
+
+type Methods = typeof methods
+type CriMethod = keyof Methods
+export type CriRequest<M extends CriMethod> = Encodable<Methods[M]['request']>
+type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
+
+export interface Cri {
+  /** One unary call: `call('RunPodSandbox', { config })`. Throws CriError. */
+  call<M extends CriMethod>(
+    method: M,
+    request: CriRequest<M>,
+    options?: { readonly timeoutMs: number },
+  ): Promise<CriResponse<M>>
+  close(): void
+}
+
+/** A client for the runtime at a unix socket. `timeoutMs` is the default deadline of a call. */
+export function openCri(socket: string, { timeoutMs }: { readonly timeoutMs: number }): Cri {
+  const channel = openChannel(socket)
+  return {
+    async call(method, request, options = { timeoutMs }) {
+      const tables: { readonly request: Shape; readonly response: Shape } = methods[method]
+      const target = { path: `/runtime.v1.RuntimeService/${method}`, timeoutMs: options.timeoutMs }
+      return (await channel.call(target, tables, request)) as CriResponse<typeof method>
+    },
+    close: channel.close,
+  }
+}
