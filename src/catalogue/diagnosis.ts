@@ -76,19 +76,10 @@ export function isKnownError(each: Diagnosis): each is KnownError {
   return 'program' in each
 }
 
-/** The wordings of all errors of other programs, in the order of the catalogue. */
-export function wordings(): readonly Wordings[] {
-  return patterns().wordings
-}
-
-/** The programs whose own errors are not explained. */
-export function otherPrograms(): readonly OtherProgram[] {
-  return patterns().programs
-}
-
 let patternsRead: { readonly wordings: readonly Wordings[]; readonly programs: readonly OtherProgram[] } | undefined
 
-function patterns() {
+/** Errors of other programs by their wordings, in the catalogue's order, and programs whose errors are not explained. */
+export function patterns() {
   patternsRead ??= JSON.parse(builtFile('patterns.json')) as NonNullable<typeof patternsRead>
   return patternsRead
 }

@@ -13,8 +13,16 @@ import { lintCommand } from './lint/command.ts'
 import { planCommand } from './plan/plan.ts'
 import { probeEnd } from './probe/ends.ts'
 import { restoreCommand } from './restore/restore.ts'
-import { type Command, isJsonAsked, UsageError } from './shell/command.ts'
-import { commandHelp, failed, overview, printHelp, runCommand } from './shell/frame.ts'
+import {
+  type Command,
+  commandHelp,
+  failed,
+  isJsonAsked,
+  overview,
+  printHelp,
+  runCommand,
+  UsageError,
+} from './shell/command.ts'
 import { nearestWord } from './shell/nearest-word.ts'
 import { type Output, standardOutput } from './shell/output.ts'
 import { tryCommand } from './try/command.ts'

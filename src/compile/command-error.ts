@@ -3,8 +3,7 @@
 
 import { CniError, oneLine } from '../cni/model/error.ts'
 import type { Op } from '../plan/model/op.ts'
-import type { Batch } from './batches.ts'
-import { failedOp } from './batches.ts'
+import { type Batch, failedOp } from './batches.ts'
 import { type Reason, reasonOf } from './reason.ts'
 
 /** The failure of one batch. `op` is undefined where the tool did not say which line failed. */

@@ -23,8 +23,7 @@ import { requestConf } from '../node/list.ts'
 import type { Target } from './adopt.ts'
 import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
 import { type Found, keyOf, type LivePod, type Looking, lookAtNetwork } from './look.ts'
-import type { Entry } from './take.ts'
-import { networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
+import { type Entry, networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
 
 /** The plan for a network, and the lines that print it. */
 interface NetworkPlan {

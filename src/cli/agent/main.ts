@@ -3,8 +3,7 @@
 
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { setHostRoot } from '../../system/process/process-identity.ts'
-import type { Command } from '../shell/command.ts'
-import { runCommand } from '../shell/frame.ts'
+import { type Command, runCommand } from '../shell/command.ts'
 import { standardOutput } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { agentCommand } from './command.ts'

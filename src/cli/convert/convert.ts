@@ -2,11 +2,18 @@
 // `trestle convert`: prints the list with one trestle in place of the upstream plugins on stdout, and remarks on
 // stderr.
 
+import { readConfig } from '../../cni/config/config.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { CniError, toCniError } from '../../cni/model/error.ts'
+import { readInvocation } from '../../cni/model/invocation.ts'
+import { keyPathOf } from '../lint/finding.ts'
+import { unknownOwnKeys } from '../lint/own-plugin.ts'
+import { readNetworkList, requestConf } from '../node/list.ts'
+import { isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { jsonText, print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
-import type { Remark } from './conflist.ts'
-import { convert } from './conflist.ts'
+import { type Converted, converterOf, convertMacvlan, convertMain, isPlainMacvlan } from './plugins.ts'
 
 export const convertCommand: Command = {
   name: 'convert',
@@ -77,7 +84,7 @@ class ExactNumber extends Number {
  * The JSON value of `text`, with an ExactNumber for each number beyond 2^53 or the range of a double. Throws
  * SyntaxError for invalid JSON.
  */
-export function parseExactly(text: string): unknown {
+function parseExactly(text: string): unknown {
   return exactJson.parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined && isInexact(value) ? new ExactNumber(source) : value,
   )
@@ -85,4 +92,217 @@ export function parseExactly(text: string): unknown {
 
 function isInexact(value: number): boolean {
   return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))
+}
+
+// Converts a list of upstream plugins into a list with one trestle. Pure: the node is not consulted.
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The converted list and the remarks on it. */
+interface Conversion {
+  readonly conflist: Json
+  readonly remarks: readonly Remark[]
+}
+
+/**
+ * Converts the text of a configuration: one trestle replaces bridge or ptp and the plugins after it; behind a plugin
+ * that stays, one chained trestle replaces the rest. Throws CniError 6 for invalid JSON, 7 for a list beyond
+ * conversion.
+ */
+export function convert(text: string): Conversion {
+  const list = readNetworkList(text)
+  const root = parseExactly(text) as Json
+  const all = 'plugins' in root ? (root['plugins'] as readonly Json[]) : [root]
+  const { plugins, remarks: ofLoopback } = withoutLoopback(all)
+  const { before, parts, after, remarks } = split(plugins)
+  const { trestle, remarks: more } = merge(parts, before.length > 0 ? { mode: 'chained' } : {})
+  const { plugins: _, ...top } = root
+  const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
+  const conflist = { ...outer, plugins: [...before, trestle, ...after] }
+  // Plain numbers again: nestedKeyRemarks would take an ExactNumber for an object.
+  const nested = nestedKeyRemarks(JSON.parse(JSON.stringify(trestle)) as Json)
+  return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...nested, ...problems(conflist, before.length)] }
+}
+
+/** Runtimes bring `lo` up before they call a list (containerd go-cni and CRI-O ocicni have a list for it). */
+function withoutLoopback(all: readonly Json[]): {
+  readonly plugins: readonly Json[]
+  readonly remarks: readonly Remark[]
+} {
+  const plugins = all.filter((plugin) => typeOf(plugin) !== 'loopback')
+  if (plugins.length === all.length || plugins.length === 0) return { plugins: all, remarks: [] }
+  const text = 'is left out: containerd and CRI-O bring lo up themselves'
+  return { plugins, remarks: [note('loopback', text)] }
+}
+
+interface Split {
+  /** Plugins that stay in front of trestle, which is then chained. */
+  readonly before: readonly Json[]
+  readonly parts: readonly Json[]
+  readonly after: readonly Json[]
+  readonly remarks: readonly Remark[]
+}
+
+/** Splits the list into the plugins that trestle replaces, and the plugins that stay before and after it. */
+function split(plugins: readonly Json[]): Split {
+  const [head] = plugins
+  if (head === undefined || plugins.some((plugin) => isOwnType(typeOf(plugin)))) throw notConvertible(head, plugins)
+  const isHeadOurs = mainConverterOf(head, plugins) !== undefined
+  const first = isHeadOurs ? 0 : plugins.findIndex((plugin) => converterOf(typeOf(plugin)) !== undefined)
+  if (first < 0 || (first === 0 && !isHeadOurs)) throw notConvertible(head, plugins)
+  const before = plugins.slice(0, first)
+  const stays = before.map((plugin) => note(String(typeOf(plugin)), 'stays as it is; trestle is chained after it'))
+  const { parts, after, remarks } = partsOf(plugins.slice(first), isHeadOurs)
+  return { before, parts, after, remarks: [...stays, ...remarks] }
+}
+
+/** The converter for a plugin that makes the interface; undefined if the other plugins of the list prevent it. */
+function mainConverterOf(plugin: Json, all: readonly Json[]): ((plugin: Json) => Converted) | undefined {
+  const type = typeOf(plugin)
+  if (type === 'macvlan') return isPlainMacvlan(plugin, all) ? convertMacvlan : undefined
+  return type === 'bridge' || type === 'ptp' ? convertMain : undefined
+}
+
+function partsOf(plugins: readonly Json[], isHeadOurs: boolean): Omit<Split, 'before'> {
+  const parts: Json[] = []
+  const after: Json[] = []
+  const remarks: Remark[] = []
+  for (const [at, plugin] of plugins.entries()) {
+    const type = String(typeOf(plugin))
+    const isSecond = parts.some((part) => typeOf(part) === type)
+    const isOurs = converterOf(type) !== undefined || (at === 0 && isHeadOurs)
+    if (!isOurs || isSecond) {
+      after.push(plugin)
+      remarks.push(
+        note(type, isSecond ? `a second ${type} stays as it is, after trestle` : 'stays as it is, after trestle'),
+      )
+      continue
+    }
+    if (after.length > 0)
+      remarks.push(note(type, `is now done before ${after.map(typeOf).join(', ')}, after which it came`))
+    parts.push(plugin)
+  }
+  return { parts, after, remarks }
+}
+
+function merge(plugins: readonly Json[], mode: Json): { trestle: Json; remarks: readonly Remark[] } {
+  const converted = plugins.map((plugin): Converted => {
+    const convert = mainConverterOf(plugin, plugins) ?? converterOf(typeOf(plugin))
+    return convert?.(plugin) ?? { keys: {}, remarks: [] }
+  })
+  const capabilities = Object.assign({}, ...plugins.map(capabilitiesOf)) as Json
+  const trestle = {
+    type: 'trestle',
+    ...mode,
+    ...Object.assign({}, ...converted.map(({ keys }) => keys)),
+    ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
+    ...argsOf(converted),
+  }
+  return { trestle, remarks: [...converted.flatMap(({ remarks }) => remarks), ...plugins.flatMap(valueRemarks)] }
+}
+
+/** Warns of a runtime's keys in the file: their values were in force for every pod without values of the runtime. */
+function valueRemarks(plugin: Json): readonly Remark[] {
+  const type = String(typeOf(plugin))
+  return ['runtimeConfig', 'prevResult'].flatMap((key) => {
+    const value = lookUp(plugin, key)
+    if (value === undefined || value === null) return []
+    const cure = 'write values for every pod as keys of the configuration, like "bandwidth": {…}'
+    const text = `${JSON.stringify(value)} is left out: ${cure}`
+    return [warning(`${type}.${key}`, text)]
+  })
+}
+
+/** Merges `args` of all plugins, and `args.cni` within, since several plugins read it. */
+function argsOf(converted: readonly Converted[]): Json {
+  const all = converted.map(({ keys }) => keys['args'] as Json | undefined).filter((args) => args !== undefined)
+  if (all.length === 0) return {}
+  const cni = Object.assign({}, ...all.map((args) => args['cni'])) as Json
+  return { args: { ...Object.assign({}, ...all), cni } }
+}
+
+/** The capabilities with the value true; libcni passes no others. */
+function capabilitiesOf(plugin: Json): Json {
+  const value = lookUp(plugin, 'capabilities')
+  const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  return Object.fromEntries(entries.filter(([, isOn]) => isOn === true))
+}
+
+/** A warning when trestle's own reader refuses the result. `at`: index of trestle in the list. */
+function problems(conflist: Json, at: number): readonly Remark[] {
+  try {
+    const list = readNetworkList(JSON.stringify(conflist))
+    const ours = list.plugins[at]
+    if (ours === undefined) return []
+    const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'x', CNI_NETNS: '/run/netns/x', CNI_IFNAME: 'eth0' }
+    const given = { ipRanges: [[{ subnet: '192.0.2.0/24' }]], ips: ['192.0.2.2/24'] }
+    const capabilityArgs = namesAddresses(ours['ipam']) ? {} : given
+    const prevResult = at === 0 ? {} : { prevResult: resultBefore(list.cniVersion) }
+    readConfig(JSON.stringify(requestConf(list, ours, { capabilityArgs, ...prevResult })), readInvocation(env))
+    return []
+  } catch (thrown) {
+    const { message, details } = toCniError(thrown)
+    return [warning('trestle', `refuses this: ${message}${details === undefined ? '' : ` (${details})`}`)]
+  }
+}
+
+/** A result of a plugin before trestle, in the shape of the version. */
+function resultBefore(cniVersion: string): Json {
+  if (cniVersion === '0.1.0' || cniVersion === '0.2.0') return { cniVersion, ip4: { ip: '192.0.2.2/24' } }
+  const interfaces = [{ name: 'eth0', sandbox: '/run/netns/x' }]
+  return { cniVersion, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
+}
+
+/** False when `ipam` leaves its ranges to the runtime; such a configuration is complete. */
+function namesAddresses(ipam: unknown): boolean {
+  if (typeof ipam !== 'object' || ipam === null) return true
+  return ['subnet', 'ranges', 'addresses'].some((key) => lookUp(ipam as Json, key) !== undefined)
+}
+
+function typeOf(plugin: Json): unknown {
+  return lookUp(plugin, 'type')
+}
+
+function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniError {
+  const type = head === undefined ? 'nothing' : String(typeOf(head))
+  if (plugins.some((plugin) => isOwnType(typeOf(plugin)))) {
+    const details = 'put the keys of a second entry into the entry of trestle'
+    return new CniError('list-not-convertible', 'the list has trestle already', { details })
+  }
+  if (converterOf(type) !== undefined) {
+    const details = 'put the plugin that makes the interface first'
+    const message = `"${type}" is first, but needs the interface of an earlier plugin`
+    return new CniError('list-not-convertible', message, { details })
+  }
+  return new CniError('list-not-convertible', `nothing in this list of "${type}" can be converted`, {
+    details:
+      'trestle replaces bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
+      'behind macvlan), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+  })
+}
+
+/** `warning`: a part of the original has no equivalent, or no effect any more. `note`: nothing is lost. */
+export interface Remark {
+  readonly level: 'warning' | 'note'
+  /** Plugin and key of the remark, like `portmap.markMasqBit`. */
+  readonly about: string
+  readonly text: string
+}
+
+export function warning(about: string, text: string): Remark {
+  return { level: 'warning', about, text }
+}
+
+export function note(about: string, text: string): Remark {
+  return { level: 'note', about, text }
+}
+
+/** A warning for each nested key of the new entry that neither trestle nor the upstream plugin reads. */
+function nestedKeyRemarks(trestle: Readonly<Record<string, unknown>>): readonly Remark[] {
+  return unknownOwnKeys(trestle, []).flatMap(({ steps = [], message, severity }) => {
+    if (steps.length < 2 || severity === 'note') return []
+    const [, meant] = /did you mean (".*?")/.exec(message) ?? []
+    const hint = meant === undefined ? '' : `; ${meant} may be meant`
+    return [warning(keyPathOf(steps), `has no effect: neither the upstream plugin nor trestle knows this key${hint}`)]
+  })
 }

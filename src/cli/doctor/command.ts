@@ -12,8 +12,7 @@ import { type Command, exitCode, type Input, UsageError } from '../shell/command
 import { type Finding, listDiagnoses, wordsOf } from '../shell/findings.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
-import type { NodeFacts, NotLooked, PodFacts } from './facts.ts'
-import { type Group, groups } from './facts.ts'
+import { type Group, groups, type NodeFacts, type NotLooked, type PodFacts } from './facts.ts'
 import { judge } from './judge.ts'
 import { lookAtNode } from './look.ts'
 import { concerns, isUnknown } from './pod.ts'
@@ -44,11 +43,7 @@ export const doctorCommand: Command = {
     'bin-dir': { type: 'string', value: 'DIR', help: 'in place of the directories of plugins; several with : between' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
     'no-runtime': { type: 'boolean', help: 'ask no runtime' },
-    pod: {
-      type: 'string',
-      value: 'POD',
-      help: 'NAMESPACE/NAME or a container id: its facts and its findings',
-    },
+    pod: { type: 'string', value: 'POD', help: 'NAMESPACE/NAME or a container id: its facts and its findings' },
     probe: { type: 'boolean', help: 'make two throw-away pods, and test their network' },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
@@ -201,23 +196,15 @@ export function ownDiagnoses(): readonly Diagnosis[] {
 
 /** Findings that `trestle restore` repairs. */
 const restored: readonly string[] = [
-  'forwarding-off',
-  'rules-missing',
-  'bridge-differs',
-  'route-missing',
-  'port-differs',
-  'alias-missing',
-  'limit-missing',
-  'setting-differs',
-  'accept-missing',
-  'state-lacks',
+  ...['forwarding-off', 'rules-missing', 'bridge-differs', 'route-missing', 'port-differs', 'alias-missing'],
+  ...['limit-missing', 'setting-differs', 'accept-missing', 'state-lacks'],
 ]
 
 /** Findings that `trestle gc --apply` repairs. */
 const collected: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'pending-cleanup']
 
 function fixable(findings: readonly Finding[]): readonly Finding[] {
-  return findings.filter(({ id }) => ([...restored, ...collected] as readonly string[]).includes(id))
+  return findings.filter(({ id }) => [...restored, ...collected].includes(id))
 }
 
 /**

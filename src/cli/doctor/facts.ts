@@ -14,18 +14,8 @@ import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
 
 export const groups = [
-  'host',
-  'kernel',
-  'runtime',
-  'configuration',
-  'agents',
-  'network',
-  'addresses',
-  'ports',
-  'firewall',
-  'limits',
-  'log',
-  'probe',
+  ...(['host', 'kernel', 'runtime', 'configuration', 'agents', 'network'] as const),
+  ...(['addresses', 'ports', 'firewall', 'limits', 'log', 'probe'] as const),
 ] as const
 
 export type Group = (typeof groups)[number]

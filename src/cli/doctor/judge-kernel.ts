@@ -2,8 +2,7 @@
 // Kernel settings that cut pods off.
 
 import { familyOf } from '../../cni/model/address.ts'
-import type { Finding } from '../shell/findings.ts'
-import { findingOf } from '../shell/findings.ts'
+import { type Finding, findingOf } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
 
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {

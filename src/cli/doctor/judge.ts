@@ -2,10 +2,8 @@
 // Facts to findings, in the order of the groups. Pure.
 
 import type { Step, Target } from '../probe/pods.ts'
-import type { Finding } from '../shell/findings.ts'
-import { findingOf } from '../shell/findings.ts'
-import type { LimitFacts, NodeFacts } from './facts.ts'
-import { groups } from './facts.ts'
+import { type Finding, findingOf } from '../shell/findings.ts'
+import { groups, type LimitFacts, type NodeFacts } from './facts.ts'
 import { judgeEntries, judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
 import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'

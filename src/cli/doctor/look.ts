@@ -13,11 +13,18 @@ import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allNetworks } from '../../system/store/records.ts'
-import { askRuntime } from '../gc/living.ts'
+import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
-import type { PodFacts } from './facts.ts'
-import { type Group, type NodeFacts, type NotLooked, type ProbeFacts, type StateFacts, unnamedSource } from './facts.ts'
+import {
+  type Group,
+  type NodeFacts,
+  type NotLooked,
+  type PodFacts,
+  type ProbeFacts,
+  type StateFacts,
+  unnamedSource,
+} from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
@@ -25,7 +32,15 @@ import { errorsIn, readLog } from './log.ts'
 import { lookAtPools, lookAtReadiness, podNetworks } from './networks.ts'
 import { lookAtPod, sandboxesOf } from './pod.ts'
 import { probeNode } from './probe.ts'
-import { containerReason, defaults, groupsOfNode, lookAtRuntimes, type Named, type Runtimes } from './runtimes.ts'
+import {
+  containerReason,
+  defaults,
+  groupsOfNode,
+  lookAtRuntimes,
+  type Named,
+  namedDirectories,
+  type Runtimes,
+} from './runtimes.ts'
 import { hasOwnLinks, hasState, livePods, lookAtState, podsOfOthers } from './state.ts'
 
 /**
@@ -53,7 +68,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const isHidden = why !== undefined && options.confDir === undefined
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
   const configurations = configurationsOf(look, {
-    facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...named(options) }],
+    facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...namedDirectories(options) }],
     found,
   })
   const listed = options.isRuntimeAsked
@@ -164,13 +179,6 @@ function configurationsOf(look: Look, { facts, found }: Runtimes) {
       look.add({ group: 'configuration', why: `a file of ${runtime.confDir} may not be read` })
     return configuration
   })
-}
-
-function named({ confDir, binDirs }: Named) {
-  return {
-    ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
-    ...(binDirs === undefined ? {} : { binDirs }),
-  }
 }
 
 async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonly B[]>): Promise<readonly B[]> {

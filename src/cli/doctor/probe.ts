@@ -12,8 +12,7 @@ import { readNetworkList } from '../node/list.ts'
 import { readInputText } from '../shell/read-input.ts'
 import { thisProgram } from '../shell/self.ts'
 import type { ProbeFacts } from './facts.ts'
-import type { Probed } from './prober.ts'
-import { type ProbeRequest, settleKilledProbes } from './prober.ts'
+import { type Probed, type ProbeRequest, settleKilledProbes } from './prober.ts'
 
 /** The used list. `file`: absent if no file is used. */
 interface ListInUse {

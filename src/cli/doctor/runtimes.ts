@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtimes of the node: their directories, and their view of the network.
 
-import { existsSync, readlinkSync } from 'node:fs'
+import { existsSync } from 'node:fs'
+import { defined } from '../../cni/model/defined.ts'
 import { linkIfThere } from '../../system/files/if-there.ts'
 import { isOverlay } from '../lint/directory-findings.ts'
 import { askSocket } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
 import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
-import type { RuntimeFacts } from './facts.ts'
-import { type Group, groups } from './facts.ts'
+import { type Group, groups, type RuntimeFacts } from './facts.ts'
 
 const timeoutMs = 5000
 
@@ -30,22 +30,23 @@ export interface Runtimes {
 }
 
 /** Asks each runtime of this node, or the one at `endpoint`. */
-export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Promise<Runtimes> {
+export async function lookAtRuntimes(named: Named): Promise<Runtimes> {
+  const { endpoint } = named
   const found = endpoint === undefined ? await ofThisNode() : []
   const all = endpoint === undefined ? found.map(factsOf) : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
-  const facts = all.map((runtime) => ({
-    ...runtime,
-    ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
-    ...(binDirs === undefined ? {} : { binDirs }),
-  }))
-  return { facts, found }
+  return { facts: all.map((runtime) => ({ ...runtime, ...namedDirectories(named) })), found }
+}
+
+/** The directories that a person names. */
+export function namedDirectories({ confDir, binDirs }: Named) {
+  return defined({ confDir, source: confDir && '--config-dir', binDirs })
 }
 
 /** A runtime in another network namespace belongs to another node, in a container of this one. */
 async function ofThisNode(): Promise<readonly NodeRuntime[]> {
-  const own = networkNamespaceOf('self')
+  const own = linkIfThere('/proc/self/ns/net')
   const all = await nodeRuntimes({ timeoutMs })
-  return all.filter(({ pid }) => pid === undefined || networkNamespaceOf(pid) === own)
+  return all.filter(({ pid }) => pid === undefined || linkIfThere(`/proc/${pid}/ns/net`) === own)
 }
 
 function factsOf(found: NodeRuntime): RuntimeFacts {
@@ -57,9 +58,8 @@ function factsOf(found: NodeRuntime): RuntimeFacts {
     confDir: `${root}${settings.confDir}`,
     binDirs: settings.binDirs.map((directory) => `${root}${directory}`),
     source,
-    ...(socket === undefined ? {} : { socket }),
+    ...defined({ socket, notReady }),
     ...(isSilent ? { silent: `${runtimeText(found)} runs, and does not answer over CRI` } : {}),
-    ...(notReady === undefined ? {} : { notReady }),
   }
 }
 
@@ -71,19 +71,11 @@ async function askOne(socket: string): Promise<RuntimeFacts> {
       ...unknown,
       name: runtime,
       text: `${runtime} at ${socket}`,
-      ...(answer === undefined ? {} : { ...answer.settings, source: answer.source }),
+      ...(answer && { ...answer.settings, source: answer.source }),
       ...(notReady === undefined ? {} : { notReady }),
     }
   } catch (error) {
     return { ...unknown, silent: (error as Error).message }
-  }
-}
-
-function networkNamespaceOf(pid: number | 'self'): string {
-  try {
-    return readlinkSync(`/proc/${pid}/ns/net`)
-  } catch {
-    return ''
   }
 }
 

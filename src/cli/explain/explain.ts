@@ -8,8 +8,7 @@ import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { print } from '../shell/output.ts'
 import { readInputText } from '../shell/read-input.ts'
-import { errorCodes, ownErrors } from './own.ts'
-import { isEmpty, recognise } from './recognise.ts'
+import { errorCodes, isEmpty, ownErrors, recognise } from './recognise.ts'
 import { codeTitle, diagnosisText, publishedOf, recognisedText } from './text.ts'
 
 export const explainCommand: Command = {

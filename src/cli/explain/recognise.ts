@@ -2,13 +2,10 @@
 // Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes, the callers, and the
 // remainder.
 
-import { type Diagnosis, diagnosis, type KnownError, otherPrograms } from '../../catalogue/diagnosis.ts'
-import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
+import { type Diagnosis, diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
+import { CniCode, type ErrorId, idsOfCode, isErrorId } from '../../cni/model/error-code.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
-import { errorCodes } from './own.ts'
-import { plainText } from './plain-text.ts'
-import { remainderOf } from './remainder.ts'
 
 /** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
 export type Role = 'cause' | 'around' | 'after'
@@ -134,9 +131,92 @@ function numbersIn(text: string): readonly (OwnWords & { readonly code: number }
 /** The first program in a text, of the programs whose errors the catalogue omits. */
 function programOf(text: string): string | undefined {
   const lower = text.toLowerCase()
-  const found = otherPrograms().flatMap(({ program, words }) => {
+  const found = patterns().programs.flatMap(({ program, words }) => {
     const places = words.map((word) => lower.indexOf(word.toLowerCase())).filter((at) => at >= 0)
     return places.length === 0 ? [] : [{ program, at: Math.min(...places) }]
   })
   return found.toSorted((a, b) => a.at - b.at)[0]?.program
+}
+
+// trestle's own codes and ids (src/catalogue/errors.yaml).
+
+/** All codes, lowest first. */
+export function errorCodes(): readonly Diagnosis[] {
+  return Object.values(CniCode)
+    .toSorted((a, b) => a - b)
+    .map((code) => diagnosis(`code-${code}`))
+}
+
+/** All ids, by code. */
+export function ownErrors(): readonly Diagnosis[] {
+  const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()
+  return ids.map(diagnosis)
+}
+
+// Restores a pasted text that events, journals and JSON have quoted.
+
+/** The bound on a text, far above an event or a log line. */
+const longest = 64 * 1024
+
+/**
+ * The text with plain quotes and without escapes of up to five nested quotations: \n and \t become characters, and two
+ * single quotes become one, since YAML doubles them.
+ */
+export function plainText(text: string): string {
+  return text
+    .slice(0, longest)
+    .replace(/\\(?:u([\da-fA-F]{4})|x([2-7][\da-fA-F]))/g, (_, four?: string, two?: string) =>
+      String.fromCharCode(Number.parseInt(four ?? two ?? '', 16)),
+    )
+    .replace(/\\{1,31}(["'`/])/g, '$1')
+    .replace(/\\([_*[\]<>#-])/g, '$1')
+    .replace(/\*\*(?=\w)|(?<=[\w.:"'])\*\*/g, '')
+    .replace(/(?<![\w"'`])`{1,2}([^`'"\n]{1,200})`{1,2}(?!\w)/g, '"$1"')
+    .replace(/^[ \t]*(?:> ?){1,9}(?=\S)/gm, '')
+    .replace(/\\{1,31}n(?![a-z])/g, '\n')
+    .replace(/\\{1,31}[rt](?![a-z])/g, ' ')
+    .replace(/''|[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d]/g, '"')
+    .replace(/[^\S\n]/g, ' ')
+}
+
+// The unrecognised fragments of a text, without the frame of log lines.
+
+/** Times, log headers and ids, which say nothing about the error. */
+const frame =
+  /\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\b|\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]{1,99}\.go:\d+\]|[\w./-]{1,99}\.go:\d+\]?|\b\w+\[\d+\]:|\b[\da-f]{8}-[\da-f]{4}-[\da-f-]{14,}|\b[\da-f]{8,}\b|\b(?:level|time|msg|err|error)=/g
+
+const letters = /[a-zA-Z]{2}/
+
+/** The fragments outside the spans, in order, each on one line. */
+function remainderOf(text: string, spans: readonly Span[]): readonly string[] {
+  const ordered = spans.toSorted((a, b) => a.from - b.from)
+  let at = 0
+  const between: string[] = []
+  for (const { from, to } of ordered) {
+    if (from > at) between.push(text.slice(at, from))
+    at = Math.max(at, to)
+  }
+  between.push(text.slice(at))
+  return between
+    .flatMap((part) => part.replace(frame, '\n').split('\n'))
+    .map((part) => withoutEnds(part.replace(/\s+/g, ' ')))
+    .filter(isWorthReporting)
+}
+
+/**
+ * True for two words with some letters; shorter fragments are punctuation, a verb before a path, or the rest of a word.
+ * One expression for both words took seconds for 64 KB without a blank.
+ */
+function isWorthReporting(part: string): boolean {
+  const first = part.search(letters)
+  const blank = first < 0 ? -1 : part.indexOf(' ', first)
+  return blank >= 0 && letters.test(part.slice(blank))
+}
+
+/** The fragment without punctuation at its ends. */
+function withoutEnds(part: string): string {
+  let end = part.length
+  while (end > 0 && ' ([{:;,"\'`=-'.includes(part.charAt(end - 1))) end--
+  return part.slice(0, end).replace(/^[\s\W_]+/, '')
 }

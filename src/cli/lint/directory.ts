@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory of configurations as the runtimes see it: every file, and the file that each runtime uses.
 
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { lookUp } from '../../cni/json/json-keys.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import { directoryFindings, type LookedAt, notWatching } from './directory-findings.ts'
 import { type FileLint, lintText } from './file.ts'
 import { findingIn } from './finding.ts'
-import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
-import { type Chain, chainsOf } from './linted.ts'
 import {
-  byBytes,
   type Candidate,
   extensionOf,
+  filesIn,
+  type Loaded,
+  loadList,
+  loadSingle,
+  type NotLoaded,
   type Prediction,
   pluginFilesOf,
   predict,
@@ -82,10 +85,7 @@ function settingsOf(readers: readonly NodeRuntime[]): RuntimeSettings {
 
 function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
   try {
-    const entries = readdirSync(directory, { withFileTypes: true })
-    // A link to a directory does not count as one, as in Go.
-    const names = entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name)
-    return { names: names.toSorted(byBytes) }
+    return { names: filesIn(directory) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return { problem: findingIn(directory, { id: 'dir-missing', message: 'it is not there' }) }
@@ -188,4 +188,19 @@ function watchFindings(directory: string, readers: readonly NodeRuntime[]): read
   return not.map((pid) =>
     findingIn(directory, { id: 'dir-not-watched', message: `containerd (process ${pid}) does not watch it` }),
   )
+}
+
+/** The types of the plugins of a file in the order of each verb. */
+export interface Chain {
+  readonly file: string
+  readonly add: readonly string[]
+  readonly del: readonly string[]
+}
+
+/** The chains of the files that have more than one plugin. */
+export function chainsOf(files: readonly FileLint[]): readonly Chain[] {
+  return files.flatMap(({ file, list }) => {
+    const add = (list?.plugins ?? []).map(({ conf }) => String(lookUp(conf, 'type')))
+    return add.length < 2 ? [] : [{ file, add, del: add.toReversed() }]
+  })
 }

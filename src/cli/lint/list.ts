@@ -6,9 +6,7 @@ import { lookUp } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 import { atLeast, type CniVersion, supportedVersions } from '../../cni/model/version.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
-import type { Found, Source } from './finding.ts'
-import type { Step } from './json.ts'
-import { shown } from './json.ts'
+import { type Found, type Source, type Step, shown } from './finding.ts'
 import type { Programs } from './programs.ts'
 import { isRemark, shapeOf, unknownKey } from './unknown-keys.ts'
 
@@ -168,16 +166,7 @@ function switchProblems(root: Source['root'], form: Form): readonly Found[] {
 
 /** Keys beside `plugins` reach no plugin. */
 const plugin = shapeOf([
-  'ipam',
-  'podcidr',
-  'bridge',
-  'mode',
-  'capabilities',
-  'ipMasq',
-  'isGateway',
-  'isDefaultGateway',
-  'mtu',
-  'dns',
+  ...['ipam', 'podcidr', 'bridge', 'mode', 'capabilities', 'ipMasq', 'isGateway', 'isDefaultGateway', 'mtu', 'dns'],
 ])
 const whole = { keys: new Map([['plugins', { name: 'plugins', shape: { items: plugin } }]]) }
 

@@ -2,7 +2,6 @@
 // Subnets of the node's interfaces that conflict with a configuration. Examined by root where the plugins are
 // installed; a configuration for another machine is not compared.
 
-import { spawnSync } from 'node:child_process'
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
@@ -17,14 +16,12 @@ import { defaultMarkBit } from '../../plan/rules/accept-mark.ts'
 import { trustedZone } from '../../plan/rules/host-accept.ts'
 import { isFirewalldRunning } from '../../system/firewalls/host-accept.ts'
 import { earlierDrops } from '../../system/firewalls/mark-accept.ts'
-import { pathWithTools } from '../../system/process/runner.ts'
+import { printed } from '../node/ask-runtime.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { FileLint } from './file.ts'
 import { type Found, findingIn } from './finding.ts'
 import type { PluginEntry } from './list.ts'
 import { subnetsOf } from './semantics.ts'
-
-const timeoutMs = 5000
 
 /** The links of the node, read once; undefined if they cannot be seen, or for other users than root. */
 export function openNode(): () => ObservedNamespace | undefined {
@@ -36,13 +33,8 @@ export function openNode(): () => ObservedNamespace | undefined {
 }
 
 function hostLinks(): ObservedNamespace | undefined {
-  const env = { PATH: pathWithTools(), LC_ALL: 'C' }
-  const { status, stdout } = spawnSync('ip', ['-j', '-d', 'addr', 'show'], {
-    env,
-    encoding: 'utf8',
-    timeout: timeoutMs,
-  })
-  return status === 0 ? { links: readLinks(readDocuments(stdout)), routes: new Map() } : undefined
+  const text = printed('ip', ['-j', '-d', 'addr', 'show'])
+  return text === undefined ? undefined : { links: readLinks(readDocuments(text)), routes: new Map() }
 }
 
 /** Ranges of the file that an ADD refuses on this node (110); ranges from a runtime are unknown. */

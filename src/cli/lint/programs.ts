@@ -11,8 +11,7 @@ import { isObject } from '../../cni/json/json-object.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import { isOwnType } from '../node/own-type.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
-import type { Found } from './finding.ts'
-import { shown } from './json.ts'
+import { type Found, shown } from './finding.ts'
 
 const versionTimeoutMs = 5000
 
@@ -109,8 +108,10 @@ function isCopy(file: string | undefined): boolean {
 
 /** The reason if the kernel cannot start the file. */
 function startProblem(file: string): Problem | undefined {
-  const { isFile, size, mode } = aboutOf(file)
-  if (!isFile) return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
+  const stat = statSync(file)
+  const { size, mode } = stat
+  if (!stat.isFile())
+    return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
   if ((mode & 0o111) === 0)
     return { id: 'plugin-not-executable', message: `${file} has no x in its mode`, cure: `chmod 755 ${file}` }
   if (!mayRun(file)) {
@@ -167,11 +168,6 @@ function exists(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false }) !== undefined
 }
 
-function aboutOf(file: string): { readonly isFile: boolean; readonly size: number; readonly mode: number } {
-  const stat = statSync(file)
-  return { isFile: stat.isFile(), size: stat.size, mode: stat.mode }
-}
-
 /** access(2) fails on a file system mounted noexec, too. */
 function mayRun(file: string): boolean {
   try {
@@ -185,7 +181,8 @@ function mayRun(file: string): boolean {
 function readHead(file: string): Buffer {
   const fd = openSync(file, 'r')
   try {
-    const head = elfBuffer()
+    // The ELF header and its program headers.
+    const head = Buffer.alloc(4096)
     return head.subarray(0, readSync(fd, head, 0, head.length, 0))
   } finally {
     closeSync(fd)
@@ -215,11 +212,6 @@ const names: Readonly<Record<number, string>> = {
   183: 'arm64',
   243: 'riscv',
   258: 'loongarch',
-}
-
-/** Holds the ELF header and its program headers. */
-function elfBuffer(): Buffer {
-  return Buffer.alloc(4096)
 }
 
 /**

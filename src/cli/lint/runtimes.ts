@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings about the runtimes' directories. Pure.
 
-import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { namesIfThere } from '../../system/files/if-there.ts'
 import { type DeadFlag, deadKubeletFlags, processesOf } from '../node/processes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
@@ -172,10 +172,6 @@ export async function lookAtNode(): Promise<NodeView> {
 
 /** The usual directory, if it has configurations besides those of podman and nerdctl, which read their own. */
 export function usualDirectory(): string | undefined {
-  try {
-    const names = readdirSync(defaultConfDir).filter((name) => ['.conf', '.conflist'].includes(extensionOf(name)))
-    return names.some((name) => !/podman|nerdctl/.test(name)) ? defaultConfDir : undefined
-  } catch {
-    return undefined
-  }
+  const names = namesIfThere(defaultConfDir).filter((name) => ['.conf', '.conflist'].includes(extensionOf(name)))
+  return names.some((name) => !/podman|nerdctl/.test(name)) ? defaultConfDir : undefined
 }

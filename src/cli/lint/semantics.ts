@@ -2,17 +2,28 @@
 // Valid configurations of trestle that are probably a mistake: gateways out of reach, capabilities that do not fit,
 // experimental features.
 
-import { IPv4CidrRange, IPv6CidrRange } from 'ip-num'
-import { lookUp } from '../../cni/json/json-keys.ts'
+import { lookUp, withKnownKeys } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
-import { familyOf, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import {
+  firstOf,
+  formatAddress,
+  formatCidr,
+  includes,
+  lastOf,
+  networkOf,
+  next,
+  overlaps,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
+import { ownType } from '../../cni/model/own-type.ts'
 import { bridgeOf } from '../../plan/modes/modes.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
-import type { Found } from './finding.ts'
-import type { Step } from './json.ts'
-import { keyPathOf, shown } from './json.ts'
+import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'
+import { type NetworkHead, readOwn } from './own-plugin.ts'
+import { upstreamShape } from './upstream.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -70,35 +81,24 @@ function capability(name: string, value: unknown, steps: readonly Step[]): reado
 }
 
 /** A gateway outside its subnet. The plugin takes it, as upstream does. */
-export function gateways(conf: Fields): readonly Found[] {
-  const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
-  const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
-  const ranges = sets.flatMap((set: unknown, i) =>
-    (Array.isArray(set) ? set : []).map((range: unknown, j) => gateway(range, 'subnet', ['ipam', 'ranges', i, j])),
-  )
-  const addresses = Array.isArray(ipam['addresses']) ? ipam['addresses'] : []
-  const fixed = addresses.map((each: unknown, at) => gateway(each, 'address', ['ipam', 'addresses', at]))
-  return [gateway(ipam, 'subnet', ['ipam']), ...ranges, ...fixed].flat()
+function gateways(conf: Fields): readonly Found[] {
+  return isObject(conf['ipam']) ? placesIn(conf['ipam']).flatMap(gateway) : []
 }
 
-function gateway(value: unknown, key: 'subnet' | 'address', steps: readonly Step[]): readonly Found[] {
-  if (!isObject(value) || typeof value['gateway'] !== 'string') return []
-  const network = parseCidr(String(value[key] ?? ''))
-  const address = parseAddress(value['gateway'])
-  if (network === undefined || address === undefined || includes(network, address)) return []
-  const message = `${keyPathOf([...steps, 'gateway'])}: ${value['gateway']} is not in ${value[key]}`
-  return [{ id: 'gateway-outside-subnet', message, steps: [...steps, 'gateway'], isAboutValue: true }]
+function gateway({ value, network, steps }: Place): readonly Found[] {
+  const given = value['gateway']
+  const [cidr, address] = [parseCidr(network), typeof given === 'string' ? parseAddress(given) : undefined]
+  if (cidr === undefined || address === undefined || includes(cidr, address)) return []
+  const at = [...steps.slice(0, -1), 'gateway']
+  const message = `${keyPathOf(at)}: ${given} is not in ${network}`
+  return [{ id: 'gateway-outside-subnet', message, steps: at, isAboutValue: true }]
 }
 
 function masquerade(conf: NetConf): readonly Found[] {
   const { ipMasq, bridge, ipam } = conf
   if (bridgeOf(conf) === undefined || !ipMasq || bridge.isGateway || ipam.kind === 'none') return []
   return [
-    {
-      id: 'masquerade-without-gateway',
-      message: 'ipMasq is set, and the bridge is no gateway',
-      steps: ['ipMasq'],
-    },
+    { id: 'masquerade-without-gateway', message: 'ipMasq is set, and the bridge is no gateway', steps: ['ipMasq'] },
   ]
 }
 
@@ -174,20 +174,180 @@ export function canonical(text: unknown): readonly string[] {
 
 /** The first pair of subnets that overlap. */
 export function overlapOf(ours: readonly string[], theirs: readonly string[]): readonly [string, string] | undefined {
-  for (const a of ours) {
-    const b = theirs.find((other) => isOverlap(a, other))
-    if (b !== undefined) return [a, b]
-  }
-  return undefined
+  const pairs = ours.flatMap((a) => theirs.map((b) => [a, b] as const))
+  return pairs.find((pair) => {
+    const [a, b] = pair.map(parseCidr)
+    return a !== undefined && b !== undefined && overlaps(a, b)
+  })
 }
 
-/** Of two overlapping prefixes one contains the other. */
-function isOverlap(a: string, b: string): boolean {
-  if (familyOf(a) !== familyOf(b)) return false
-  if (familyOf(a) === 6) {
-    const [one, other] = [IPv6CidrRange.fromCidr(a), IPv6CidrRange.fromCidr(b)]
-    return one.contains(other) || other.contains(one)
+// Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and valid
+// but unlikely values.
+
+/** A range or an address with its place. `network`: its subnet. */
+interface Place {
+  readonly value: Fields
+  readonly network: string
+  readonly steps: readonly Step[]
+}
+
+/** Findings about the addresses of a plugin whose `ipam` is host-local or static. */
+export function ipamProblems(written: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
+  const given = lookUp(written.conf, 'ipam')
+  const kind = isObject(given) ? lookUp(given, 'type') : undefined
+  if (kind !== 'host-local' && kind !== 'static') return []
+  // Go matches keys without case.
+  const conf = withKnownKeys(written.conf, upstreamShape(type, kind)) as Fields
+  const entry: PluginEntry = { ...written, conf }
+  const ipam = conf['ipam'] as Fields
+  const read = readAsOurs(entry, ipam, head)
+  if (read.length > 0) return isOfKubeRouter(conf) ? read.map(untilItsAgent) : read
+  const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
+  const places = placesIn(ipam)
+  const odd = [
+    ...places.flatMap(gateway),
+    ...(kind === 'static' ? noAddresses(entry.conf, ipam) : []),
+    ...places.flatMap(edges),
+    ...unreachableGateways(entry.conf, ipam, places),
+    ...places.flatMap(publicRange),
+    ...routeProblems(entry.conf, ipam, type),
+  ]
+  return odd.map(at)
+}
+
+/**
+ * kube-router's manifests have no range: its agent writes the node's range into the file (pkg/utils/cni.go,
+ * InsertPodCIDRIntoIPAM).
+ */
+function isOfKubeRouter(conf: Fields): boolean {
+  return conf['type'] === 'bridge' && conf['bridge'] === 'kube-bridge'
+}
+
+function untilItsAgent(found: Found): Found {
+  if (found.isAbsence !== true) return found
+  const message =
+    "ipam has no range: kube-router's agent writes the node's here when it starts; until then ADD is refused"
+  return { ...found, severity: 'note', message, cure: "where it stays so, see the agent's log" }
+}
+
+/** trestle's host-local and static refuse the same types, ranges and overlaps in the same words. */
+function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHead): readonly Found[] {
+  const isEmptyStatic = lookUp(ipam, 'type') === 'static' && lookUp(ipam, 'addresses') === undefined
+  if (isEmptyStatic) return []
+  const entry: PluginEntry = {
+    conf: { type: ownType, ipam, capabilities: conf['capabilities'] ?? {} },
+    steps,
+    index: 0,
   }
-  const [one, other] = [IPv4CidrRange.fromCidr(a), IPv4CidrRange.fromCidr(b)]
-  return one.contains(other) || other.contains(one)
+  const found = readOwn(entry, head).found
+  return found.filter((each) => each.steps?.[steps.length] === 'ipam').map(asUpstream)
+}
+
+/** The cure for a pool without ranges, for host-local: podcidr is a key of trestle. */
+function asUpstream(found: Found): Found {
+  if (found.isAbsence !== true || found.id !== 'range-invalid') return found
+  const ways = '"ranges": [ [ { "subnet": "10.1.2.0/24" } ] ] in ipam, or "capabilities": {"ipRanges": true}'
+  const cure = `add ${ways}; where an agent writes the subnet of the node here (kube-router does), see why it did not`
+  return { ...found, cause: 'host-local has nothing to allocate from: ADD is refused (code 7)', cure }
+}
+
+function placesIn(ipam: Fields): readonly Place[] {
+  const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
+  const ranges = sets.flatMap((set: unknown, i) =>
+    (Array.isArray(set) ? set : []).map((range: unknown, j) => placeOf(range, 'subnet', ['ipam', 'ranges', i, j])),
+  )
+  const addresses = Array.isArray(ipam['addresses']) ? ipam['addresses'] : []
+  const fixed = addresses.map((each: unknown, at) => placeOf(each, 'address', ['ipam', 'addresses', at]))
+  return [placeOf(ipam, 'subnet', ['ipam']), ...ranges, ...fixed].flat()
+}
+
+function placeOf(value: unknown, key: string, steps: readonly Step[]): readonly Place[] {
+  const network = isObject(value) ? value[key] : undefined
+  return isObject(value) && typeof network === 'string' ? [{ value, network, steps: [...steps, key] }] : []
+}
+
+function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  const isGiven = Array.isArray(addresses) && addresses.length > 0
+  if (isGiven || capabilities['ips'] === true || conf['args'] !== undefined) return []
+  const message = 'static has no addresses, and the capability ips is not declared: the pod gets none'
+  return [{ id: 'addresses-missing', message, steps: ['ipam'], isAbsence: true }]
+}
+
+/** Ranges that give the network or broadcast address to a pod. */
+function edges({ value, network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6 || cidr.prefixLength > 30) return []
+  const [first, last] = [formatAddress(firstOf(cidr)), formatAddress(lastOf(cidr))]
+  return ['rangeStart', 'rangeEnd', 'address'].flatMap((key): readonly Found[] => {
+    const end = value[key]
+    const address = key === 'address' && typeof end === 'string' ? end.split('/')[0] : end
+    if (address !== first && address !== last) return []
+    const at = [...steps.slice(0, -1), key]
+    const subnet = formatCidr(networkOf(cidr))
+    const which = `${address === first ? 'network' : 'broadcast'} address of ${subnet}`
+    return [
+      { id: 'range-edge', message: `${keyPathOf(at)}: ${address} is the ${which}`, steps: at, isAboutValue: true },
+    ]
+  })
+}
+
+/** Gateways of routes that the pod cannot reach: the kernel refuses the route, and ADD fails. */
+function unreachableGateways(conf: Fields, ipam: Fields, places: readonly Place[]): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  // The runtime may give addresses of any subnet.
+  if (capabilities['ips'] === true || capabilities['ipRanges'] === true || conf['args'] !== undefined) return []
+  const routes: readonly unknown[] = Array.isArray(ipam['routes']) ? ipam['routes'] : []
+  const onLink = routes.filter(isObject).filter(({ gw, scope }) => gw === undefined || scope !== undefined)
+  const ofLink = onLink.map(({ dst }) => String(dst)).filter((dst) => !defaults.includes(dst))
+  const subnets = places.flatMap(({ network }) => parseCidr(network) ?? [])
+  const reached = [...subnets, ...[...ofLink, 'fe80::/10'].flatMap((dst) => parseCidr(dst) ?? [])]
+  return routes.flatMap((route, index): readonly Found[] => {
+    const gw = isObject(route) && typeof route['gw'] === 'string' ? parseAddress(route['gw']) : undefined
+    if (gw === undefined || !subnets.some(({ family }) => family === gw.family)) return []
+    if (reached.some((network) => includes(network, gw))) return []
+    const steps = ['ipam', 'routes', index, 'gw']
+    const message = `${keyPathOf(steps)}: ${formatAddress(gw)} is in no subnet of the pod`
+    const cure = 'use a router in the subnet of the pod, or leave gw out for the gateway of the range'
+    return [{ id: 'gateway-outside-subnet', message, cure, steps, isAboutValue: true }]
+  })
+}
+
+/**
+ * Private, shared, link-local, loopback and documentation ranges: RFC 1918, 6598, 3927, 5737, 2544, 4193, 4291, 3849.
+ */
+const notPublic = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16', '127.0.0.0/8'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '198.18.0.0/15', '240.0.0.0/4'],
+  ...['fc00::/7', 'fe80::/10', '2001:db8::/32', '100::/64'],
+].flatMap((each) => parseCidr(each) ?? [])
+
+function publicRange({ network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6 || notPublic.some((range) => overlaps(range, cidr))) return []
+  const message = `${keyPathOf(steps)}: ${network} are addresses of the Internet: pods cannot reach their owners`
+  return [{ id: 'range-public', message, steps, isAboutValue: true }]
+}
+
+const defaults = ['0.0.0.0/0', '::/0']
+
+/** Default routes without a working gateway, and missing ones although ipMasq implies traffic to the outside. */
+function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found[] {
+  const routes = Array.isArray(ipam['routes']) ? ipam['routes'].filter(isObject) : []
+  const toAll = routes.filter(({ dst }) => defaults.includes(String(dst)))
+  const isDefault = conf['isDefaultGateway'] === true
+  if (type !== 'bridge' && type !== 'ptp') return []
+  if (conf['ipMasq'] === true && !isDefault && toAll.length === 0) {
+    const message = 'ipMasq is set, and pods have no default route'
+    return [{ id: 'no-default-route', message, steps: ['ipMasq'] }]
+  }
+  const isGateway = type === 'ptp' || isDefault || conf['isGateway'] === true
+  const lost = toAll.filter(({ gw }) => gw === undefined)
+  if (isGateway || lost.length === 0 || placesIn(ipam).some(({ value }) => value['gateway'] !== undefined)) return []
+  const [place] = placesIn(ipam)
+  const cidr = parseCidr(place?.network ?? '')
+  const gateway = cidr === undefined ? undefined : next(firstOf(cidr))
+  const first = gateway === undefined ? 'the first address of the range' : formatAddress(gateway)
+  const message = `the default route goes to ${first}, which does not exist: the bridge is no gateway`
+  return [{ id: 'gateway-of-nobody', message, steps: ['ipam', 'routes'] }]
 }

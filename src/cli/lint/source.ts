@@ -5,8 +5,7 @@ import { parseConfig, undecodable } from '../../cni/json/config-json.ts'
 import { findJsonProblem, type JsonProblem } from '../../cni/json/json-problem.ts'
 import { toCniError } from '../../cni/model/error.ts'
 import type { Finding } from '../shell/findings.ts'
-import { type Found, findingAt, findingAtKey, findingIn, type Source, sourceOf } from './finding.ts'
-import { keyPathOf } from './json.ts'
+import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, type Source, sourceOf } from './finding.ts'
 import { directiveAt, placeholderAt, unrendered } from './templates.ts'
 
 interface ReadSource {

@@ -4,9 +4,7 @@
 
 import { isObject } from '../../cni/json/json-object.ts'
 import { printable } from '../../cni/model/error.ts'
-import type { Found, Source } from './finding.ts'
-import type { Step } from './json.ts'
-import { keyPathOf, shown } from './json.ts'
+import { type Found, keyPathOf, type Source, type Step, shown } from './finding.ts'
 
 const templates =
   /__[A-Z][A-Z0-9_]*__|\{\{-?\s*[\w.$(][^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/

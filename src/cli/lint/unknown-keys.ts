@@ -4,9 +4,7 @@
 import type { KeyShape } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 import { isNegationOf, nearestWord } from '../shell/nearest-word.ts'
-import type { Found } from './finding.ts'
-import type { Step } from './json.ts'
-import { keyPathOf } from './json.ts'
+import { type Found, keyPathOf, type Step } from './finding.ts'
 
 /** Whether a key is a common form of a comment. */
 export function isRemark(key: string): boolean {

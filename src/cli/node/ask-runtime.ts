@@ -94,7 +94,8 @@ export function askProgram(found: RuntimeProcess): Answer | undefined {
   return text === undefined ? undefined : crioAnswer(text, 'crio config', found.args)
 }
 
-function printed(file: string, args: readonly string[]): string | undefined {
+/** The output of a program; undefined when it fails. */
+export function printed(file: string, args: readonly string[]): string | undefined {
   const { status, stdout } = spawnSync(file, args, {
     env: { PATH: pathWithTools(), LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'ignore'],

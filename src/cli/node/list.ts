@@ -2,7 +2,7 @@
 // A small runtime: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3). This process runs
 // plugins with a name of trestle; other plugins come from CNI_PATH.
 
-import { array, boolean, looseObject, record, string } from 'zod'
+import { array, boolean, looseObject, record, string, type ZodType, type z } from 'zod'
 import { parseConfig } from '../../cni/json/config-json.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
@@ -167,10 +167,10 @@ const single = looseObject({ ...head, type: named })
 export function readNetworkList(text: string): NetworkList {
   const root = parseConfig(text)
   if ('plugins' in root) {
-    const found = checked(list.safeParse(root))
+    const found = checked(list, root)
     return { ...headOf(found), plugins: found.plugins }
   }
-  const found = checked(single.safeParse(root))
+  const found = checked(single, root)
   return { ...headOf(found), plugins: [plugin.parse(found)] }
 }
 
@@ -186,12 +186,7 @@ export function requestConf(network: NetworkList, conf: PluginConf, injected: In
   }
 }
 
-interface Head {
-  readonly name: string
-  readonly cniVersion?: string | undefined
-  readonly cniVersions?: readonly string[] | undefined
-  readonly disableCheck?: boolean | undefined
-}
+type Head = Pick<z.infer<typeof single>, keyof typeof head>
 
 function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<NetworkList, 'plugins'> {
   const newest = supportedVersions.findLast((version) => cniVersions?.includes(version))
@@ -204,14 +199,9 @@ function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<Net
   return { name, cniVersion: version, disableCheck: disableCheck ?? false }
 }
 
-type Parsed<T> =
-  | { success: true; data: T }
-  | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
-
-function checked<T>(parsed: Parsed<T>): T {
+function checked<T>(schema: ZodType<T>, root: unknown): T {
+  const parsed = schema.safeParse(root)
   if (parsed.success) return parsed.data
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
-  throw new CniError('list-invalid', `this is no network configuration: ${lines[0]}`, {
-    details: lines.join('\n'),
-  })
+  throw new CniError('list-invalid', `this is no network configuration: ${lines[0]}`, { details: lines.join('\n') })
 }

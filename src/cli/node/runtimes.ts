@@ -3,10 +3,17 @@
 // runtime's command that prints its settings (as root), else its files. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
+import { defined } from '../../cni/model/defined.ts'
 import { type Answer, askProgram, askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
 import { processesOf, type RuntimeProcess } from './processes.ts'
-import { containerdFiles, criDockerdFiles, crioFiles, type Edit, type FileSettings } from './runtime-files.ts'
-import type { CniSettings } from './runtime-settings.ts'
+import {
+  type CniSettings,
+  containerdFiles,
+  criDockerdFiles,
+  crioFiles,
+  type Edit,
+  type FileSettings,
+} from './runtime-settings.ts'
 
 /** A runtime of this node with its directories. */
 export interface NodeRuntime {
@@ -122,18 +129,15 @@ function nodeRuntime({ process, program, files }: Seen, { socket, socketAnswer, 
   const isAsked = problem === undefined && process !== undefined && answer !== undefined
   return {
     runtime: names[program],
-    ...(process === undefined ? {} : { pid: process.pid }),
-    ...(socket === undefined ? {} : { socket }),
     settings,
     source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
     ...(isAsked && isOther(settings, onDisk) ? oddsOf({ process, program, files }, answer) : {}),
     files: files.files,
     edit: files.edit,
     root: process?.root ?? '',
-    ...(problem === undefined || answer !== undefined ? {} : { problem: problem.message }),
-    ...(problem?.isDenied === true && answer === undefined ? { isDenied: true } : {}),
-    ...(socketAnswer?.load === undefined ? {} : { load: socketAnswer.load }),
-    ...(socketAnswer?.notReady === undefined ? {} : { notReady: socketAnswer.notReady }),
+    ...defined({ pid: process?.pid, socket, load: socketAnswer?.load, notReady: socketAnswer?.notReady }),
+    ...(answer === undefined && problem !== undefined ? { problem: problem.message } : {}),
+    ...(answer === undefined && problem?.isDenied === true ? { isDenied: true } : {}),
   }
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command for people: its arguments, its help and its function. frame.ts reads the arguments, prints help and turns
-// an exception into an exit code.
+// A command for people: its arguments, its help and its function.
 
 import { parseArgs } from 'node:util'
-import { commonOptions } from './frame.ts'
+import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import { nearestWord } from './nearest-word.ts'
-import type { Output } from './output.ts'
+import { type Output, print } from './output.ts'
 
 /** The exit codes of every command, in every output format (docs/design.md, "Commands for people"). */
 export const exitCode = { fine: 0, findings: 1, usage: 2, couldNotLook: 3 } as const
@@ -50,7 +49,7 @@ export class UsageError extends Error {
 }
 
 /** The arguments of a command. Throws UsageError for unknown options and surplus words. */
-export function readInput(command: Command, args: readonly string[], output: Output): Input {
+function readInput(command: Command, args: readonly string[], output: Output): Input {
   const options = { ...command.options, ...commonOptions }
   const { values, positionals } = parsed(args, options)
   const format = values['output'] ?? 'text'
@@ -86,4 +85,123 @@ function unknownOption(message: string, options: Command['options']): string {
     `there is no option "${given}"; ` +
     `${meant === undefined ? `options are ${names.join(', ')}` : `did you mean ${meant}?`}`
   )
+}
+
+// The frame of every command: reads arguments, prints help, and turns an exception into an exit code.
+
+/** Runs a command with the arguments after its name. Returns the exit code; never rejects. */
+export async function runCommand(command: Command, words: readonly string[], output: Output): Promise<number> {
+  try {
+    const input = readInput(command, words, output)
+    if (input.values['help'] !== true) return await command.run(input)
+    return printHelp(input, commandHelp(command), [command])
+  } catch (thrown) {
+    return failed(thrown, { command, isJson: isJsonAsked(words), output })
+  }
+}
+
+/** Prints `text`, or with `-o json` the commands as a document. */
+export function printHelp(input: Input, text: string, commands: readonly Command[]): number {
+  return print(input, { command: 'help', document: helpDocument(commands), text, code: exitCode.fine })
+}
+
+/** The failed command, and its output. */
+interface About {
+  readonly command: Command | undefined
+  readonly isJson: boolean
+  readonly output: Output
+}
+
+/** Prints the error on stderr, and with `-o json` also as the document on stdout. Returns the exit code. */
+export function failed(thrown: unknown, { command, isJson, output }: About): number {
+  const { exitCode: code, error, more } = thrown instanceof UsageError ? misused(thrown, command) : couldNotLook(thrown)
+  if (isJson) print({ isJson, output }, { command: command?.name ?? 'trestle', document: { error }, text: '', code })
+  output.err(`trestle: ${error.msg}\n${more}`)
+  return code
+}
+
+function misused({ message }: UsageError, command: Command | undefined) {
+  const words = command === undefined ? 'COMMAND' : `${command.name} ${command.words}`.trimEnd()
+  const usage = `usage: trestle ${words} [options]`
+  return { exitCode: exitCode.usage, error: { msg: message, details: usage }, more: `${usage}\n` }
+}
+
+function couldNotLook(thrown: unknown) {
+  const failure = toCniError(thrown)
+  const { code, details } = failure
+  const error = { code, msg: messageWithId(failure), ...(details === undefined ? {} : { details }) }
+  const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
+  return { exitCode: exitCode.couldNotLook, error, more }
+}
+
+/** Options of every command. */
+const commonOptions = {
+  output: { type: 'string', short: 'o', value: 'FORMAT', help: 'text (default) or json; the exit code is the same' },
+  help: { type: 'boolean', short: 'h', help: 'show this help' },
+} as const satisfies Record<string, Option>
+
+const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
+
+/** Help for all commands: a line each, and examples. */
+export function overview(commands: readonly Command[]): string {
+  const width = Math.max(...commands.map((command) => usageOf(command).length))
+  return [
+    'trestle is a CNI plugin: one executable that gives a pod its network.',
+    'A container runtime starts trestle with CNI_COMMAND; people start trestle with a command:',
+    '',
+    ...commands.map((command) => `  trestle ${usageOf(command).padEnd(width)}   ${command.summary}`),
+    '',
+    'Options of every command:',
+    ...optionLines(commonOptions),
+    '',
+    exitCodes,
+    '',
+    'Examples:',
+    ...commands.flatMap((command) => command.examples.slice(0, 1)).map((example) => `  ${example}`),
+    '',
+  ].join('\n')
+}
+
+export function commandHelp(command: Command): string {
+  return [
+    `usage: trestle ${usageOf(command)} [options]`,
+    '',
+    command.description,
+    '',
+    'Options:',
+    ...optionLines({ ...command.options, ...commonOptions }),
+    '',
+    exitCodes,
+    '',
+    'Examples:',
+    ...command.examples.map((example) => `  ${example}`),
+    '',
+  ].join('\n')
+}
+
+function usageOf(command: Command): string {
+  return `${command.name} ${command.words}`.trimEnd()
+}
+
+function optionLines(options: Command['options']): readonly string[] {
+  const all = Object.entries(options).map(([name, option]) => ({ left: optionWords(name, option), help: option.help }))
+  const width = Math.max(...all.map(({ left }) => left.length))
+  return all.map(({ left, help }) => `  ${left.padEnd(width)}  ${help}`)
+}
+
+function optionWords(name: string, { short, value }: Option): string {
+  return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
+}
+
+/** Help as data. */
+function helpDocument(commands: readonly Command[]) {
+  const all = commands.map(({ name, words, summary, description, options, examples }) => ({
+    name,
+    words,
+    summary,
+    description,
+    options: Object.entries({ ...options, ...commonOptions }).map(([option, about]) => ({ name: option, ...about })),
+    examples,
+  }))
+  return { commands: all }
 }

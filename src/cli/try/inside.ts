@@ -3,13 +3,28 @@
 // step. Nothing is torn down by hand: the namespaces end with the process.
 
 import { readFileSync } from 'node:fs'
+import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { toCniError } from '../../cni/model/error.ts'
+import { isErrorId } from '../../cni/model/error-code.ts'
+import { listArguments } from '../../compile/nft.ts'
+import { readRulesetWords } from '../../compile/read-foreign-nft.ts'
+import { namesIfThere } from '../../system/files/if-there.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
 import { checkList, delList, type NetworkList, statusList } from '../node/list.ts'
 import { podPort, startHolder } from '../probe/ends.ts'
-import { addPod, callStep, delPod, mapsPorts, type Pod, podNames, speaks, type Trial } from '../probe/pods.ts'
+import {
+  addPod,
+  callStep,
+  delPod,
+  mapsPorts,
+  type Pod,
+  podNames,
+  type Step,
+  speaks,
+  type Trial,
+} from '../probe/pods.ts'
 import {
   addressOf,
   gatewayProbes,
@@ -22,10 +37,9 @@ import {
   tried,
 } from '../probe/reach.ts'
 import { exitCode } from '../shell/command.ts'
-import type { Output } from '../shell/output.ts'
-import { addRouteBack, hasIpv6, openLab, outside, type Uplink, uplinkApartFrom } from './lab.ts'
-import { whatIsLeft } from './orphans.ts'
-import { openReport } from './report.ts'
+import { findingOf, painted } from '../shell/findings.ts'
+import { type Output, print } from '../shell/output.ts'
+import { addRouteBack, hasIpv6, must, openLab, outside, type Uplink, uplinkApartFrom } from './lab.ts'
 
 /** The outer process's decisions. */
 export interface InsideInput {
@@ -178,4 +192,100 @@ async function outsideSteps(trial: Trial, pod: Pod, uplink: Uplink): Promise<voi
     await addRouteBack(run, uplink, own)
     trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
   }
+}
+
+// Leftovers that `try` must not find after DEL: links, state, or rules of its pods. The bridge and the base of the nft
+// table stay by design.
+
+const stateRoot = '/run/trestle/networks'
+const perPod = ['attachments', 'addresses', 'pending']
+
+async function whatIsLeft(trial: Trial): Promise<readonly string[]> {
+  return [...(await linksLeft(trial)), ...stateLeft(), ...(await rulesLeft(trial))]
+}
+
+async function linksLeft(trial: Trial): Promise<readonly string[]> {
+  const { runtime, pods } = trial
+  const show = ['ip', '-j', '-d', 'link', 'show']
+  const onNode = linksIn(await must(runtime.run, show))
+  const veths = onNode.filter(({ linkinfo, ifname }) => linkinfo?.info_kind === 'veth' && ifname !== 'uplink')
+  const inPods = await Promise.all(
+    pods.map(async ({ label, attachment }) => {
+      const links = linksIn((await runIn(trial, attachment.netns, show)).stdout)
+      return links.filter(({ ifname }) => ifname === attachment.ifName).map(({ ifname }) => `${ifname} in ${label}`)
+    }),
+  )
+  return [...veths.map(({ ifname }) => `${ifname} on the node`), ...inPods.flat()]
+}
+
+function linksIn(json: string) {
+  return JSON.parse(json) as readonly { readonly ifname: string; readonly linkinfo?: { readonly info_kind?: string } }[]
+}
+
+function stateLeft(): readonly string[] {
+  return namesIfThere(stateRoot).flatMap((network) =>
+    perPod.flatMap((kind) =>
+      namesIfThere(`${stateRoot}/${network}/${kind}`).map((name) => `${stateRoot}/${network}/${kind}/${name}`),
+    ),
+  )
+}
+
+/** Rules and elements that name a pod's address. */
+async function rulesLeft({ runtime, pods }: Trial): Promise<readonly string[]> {
+  const listed = runtime.run({ file: 'nft', args: listArguments.ofEverything })
+  const { code, stdout } = await listed.catch(() => ({ code: 1, stdout: '' }))
+  if (code !== 0) return []
+  const words = readRulesetWords(stdout)
+  const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))
+  return addresses.filter((address) => words.has(address)).map((address) => `${address} in the nft ruleset`)
+}
+
+// The output of `try`: a line for each step with its outcome first, or all steps at the end as JSON.
+
+const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
+const symbols = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
+
+/** A step, its line break included; a failed or skipped step has its detail and its cure below. */
+export function stepText(step: Step, hasColour: boolean): string {
+  const { what, outcome, detail = '' } = step
+  const hint = hintOf(step)
+  const rest = outcome === 'ok' ? [] : [...detail.split('\n'), hint === undefined ? '' : `hint: ${hint}`]
+  const lines = rest.filter((line) => line !== '').map((line) => `        ${line}\n`)
+  return `  ${painted(symbols[outcome], statuses[outcome], { hasColour })}  ${what}\n${lines.join('')}`
+}
+
+/** The hint below a failed step; an error of trestle has its own. */
+function hintOf({ known }: Step): string | undefined {
+  if (known === undefined || isErrorId(known.id)) return undefined
+  return `${known.message} [${known.id}]: ${diagnosis(known.id).cure}`
+}
+
+/** 1 when a step failed; a step that was skipped is no failure. */
+export function exitCodeOf(steps: readonly Step[]): number {
+  return steps.some(({ outcome }) => outcome === 'failed') ? exitCode.findings : exitCode.fine
+}
+
+/** A report being made. `close` prints its end and returns the exit code. */
+export function openReport(title: string, isJson: boolean, output: Output) {
+  const steps: Step[] = []
+  if (!isJson) output.out(`${title}\n\n`)
+  const add = (step: Step): void => {
+    steps.push(step)
+    if (!isJson) output.out(stepText(step, output.hasColour))
+  }
+  const close = (): number => {
+    const count = (outcome: Step['outcome']) => steps.filter((step) => step.outcome === outcome).length
+    const counts = { ok: count('ok'), failed: count('failed'), skipped: count('skipped') }
+    const checks = steps.map((step) => {
+      const { what: summary, outcome, detail, ms } = step
+      return { status: statuses[outcome], summary, detail, hint: hintOf(step), ms }
+    })
+    const findings = steps.flatMap(({ what, outcome, known }) =>
+      outcome !== 'failed' || known === undefined ? [] : [findingOf({ ...known, severity: 'error', on: what })],
+    )
+    const document = { title, checks, findings, counts }
+    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`
+    return print({ isJson, output }, { command: 'try', document, text, code: exitCodeOf(steps) })
+  }
+  return { add, close }
 }

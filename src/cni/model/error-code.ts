@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of CNI errors, and the id of every way in which a call of trestle can fail. A code says what kind of
 // failure it is, its id which one: ids are stable, stand at the end of `msg`, and `trestle explain` knows each
-// (cli/explain/own/).
+// (catalogue/errors.yaml).
 
 /** Error codes. Numbers below 100: CNI spec 1.1.0, section 5. */
 export const CniCode = {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries out an order (plan/order): as long as there is a plan, it is run, and what came of it is added to the facts.
 
-import type { AddFacts } from '../../plan/order/facts.ts'
-import { afterRun } from '../../plan/order/facts.ts'
+import { type AddFacts, afterRun } from '../../plan/order/facts.ts'
 import type { Answer, Plan, Step } from '../../plan/order/stage.ts'
 import { type Door, type PlanPlace, runPlan } from '../../system/kernel/run-plan.ts'
 import { phase } from '../../system/process/trace.ts'

@@ -151,7 +151,7 @@ describe('the bundle that every call starts', () => {
     // They are where they are used.
     const used = ['smol-toml', 'yaml', '@grpc/grpc-js']
     expect([...librariesOf('cli.cjs')]).toEqual(expect.arrayContaining(used))
-    expect(inputsOf('cli.cjs').some((path) => path.includes('src/cli/lint/json'))).toBe(true)
+    expect(inputsOf('cli.cjs').some((path) => path.includes('src/cli/lint/finding'))).toBe(true)
   })
 })
 

@@ -3,11 +3,26 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { diagnosis } from '../../../src/catalogue/diagnosis.ts'
-import { errorCodes, errorTables } from '../../../src/cli/explain/own.ts'
+import { type Diagnosis, diagnosis } from '../../../src/catalogue/diagnosis.ts'
+import { errorCodes, ownErrors } from '../../../src/cli/explain/recognise.ts'
 import { CniCode } from '../../../src/cni/model/error-code.ts'
 import { runCli } from '../../support/collect.ts'
 import { idsOfFamily } from '../../support/ids.ts'
+
+/** The tables of docs/errors.md: of codes and of ids, a row a line. */
+function errorTables(): readonly string[] {
+  const codes = errorCodes().map((each) => [each.code, each.meaning, ...advice(each)])
+  const ids = ownErrors().map((each) => [each.id, each.code ?? 'its own', ...advice(each)])
+  const table = (title: string, rows: readonly (readonly unknown[])[]) =>
+    [`| ${title} | cause | what to do |`, '|---|---|---|---|', ...rows.map((row) => `| ${row.join(' | ')} |`)].join(
+      '\n',
+    )
+  return [table('code | meaning', codes), table('id | code', ids)]
+}
+
+function advice({ causes, cure }: Diagnosis): readonly string[] {
+  return [causes.join('; or '), cure]
+}
 
 it('explains every code', async () => {
   expect(errorCodes().map(({ code }) => code)).toEqual(Object.values(CniCode).sort((a, b) => a - b))

@@ -3,7 +3,7 @@
 
 import { expect, it } from 'vitest'
 import type { Step } from '../../../src/cli/probe/pods.ts'
-import { exitCodeOf, openReport, stepText } from '../../../src/cli/try/report.ts'
+import { exitCodeOf, openReport, stepText } from '../../../src/cli/try/inside.ts'
 
 const ok: Step = { what: 'ADD', target: 'add', outcome: 'ok', detail: 'not shown' }
 const known = { id: 'no-default-route', message: 'the pod has no IPv4 default route' }

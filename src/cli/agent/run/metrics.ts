@@ -3,8 +3,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolUse } from '../../../plan/agent/pool-problem.ts'
-import type { Problem } from '../../../plan/agent/problem.ts'
-import { problemIds } from '../../../plan/agent/problem.ts'
+import { type Problem, problemIds } from '../../../plan/agent/problem.ts'
 import type { TalliedCall } from '../../../system/process/call-tally.ts'
 
 /** Numbers of the node, read with each request of the metrics. */

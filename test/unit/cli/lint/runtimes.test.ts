@@ -5,8 +5,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { look } from '../../../../src/cli/lint/command.ts'
 import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
-import { look } from '../../../../src/cli/lint/linted.ts'
 import { predict } from '../../../../src/cli/lint/predict.ts'
 import {
   copyFindings,

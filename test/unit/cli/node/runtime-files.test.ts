@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadKubeletFlags, flagOf, processesOf } from '../../../../src/cli/node/processes.ts'
-import { containerdFiles, crioFiles } from '../../../../src/cli/node/runtime-files.ts'
+import { containerdFiles, crioFiles } from '../../../../src/cli/node/runtime-settings.ts'
 import { readWithImports } from '../../../../src/cli/node/toml-file.ts'
 
 let root: string

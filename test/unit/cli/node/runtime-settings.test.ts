@@ -2,11 +2,11 @@
 // What the files and answers of runtimes say of CNI: texts as containerd, CRI-O, k3s and others write them.
 import { describe, expect, it } from 'vitest'
 import { flagOf } from '../../../../src/cli/node/processes.ts'
-import { editOf } from '../../../../src/cli/node/runtime-files.ts'
 import {
   containerdAddress,
   containerdSettings,
   crioSettings,
+  editOf,
   hasCri,
   statusLoad,
   statusSettings,
