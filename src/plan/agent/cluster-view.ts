@@ -16,7 +16,7 @@ import {
 } from '../../cni/model/address.ts'
 import { type Claimed, type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
 import type { ClusterNode } from './cluster-node.ts'
-import { addressesHere, addressJudge, type Here, type Listed } from './node-addresses.ts'
+import { addressesHere, addressJudge, type Here, isForOneLink, type Listed } from './node-addresses.ts'
 import { isPartOf, isPublic, soundRange } from './pod-range.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
@@ -55,11 +55,12 @@ export function clusterView(viewer: Viewer): ClusterView {
   const { self, nodes, remembered, earlierPods, bounds } = viewer
   const inOrder = [...nodes].sort(byAge)
   const [ownNode, others] = [inOrder.find(isSelf), inOrder.filter((node) => !isSelf(node))]
-  const claimed = claimedRanges(lengthsOf(viewer))
+  const lengths = lengthsOf(viewer)
+  const claimed = claimedRanges(lengths)
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   const own = ownNode === undefined ? { ranges: [], problems: [] } : ownRanges(ownNode)
   for (const cidr of own.ranges.flatMap((text) => parseCidr(text) ?? [])) claimed.claim({ node: self, cidr })
-  const judgeRange = rangeJudge(viewer, ownNode, lengthsOf(viewer))
+  const judgeRange = rangeJudge(viewer, ownNode, lengths)
   const found = others.map((node) => ({
     known: parsed(node),
     ...rangesOf(node, { claimed, judgeRange, ownNode }),
@@ -187,13 +188,14 @@ function isSameList(a: readonly string[], b: readonly string[]): boolean {
 
 /**
  * A node's addresses and ranges as numbers. `ranges`: a sound one and its text, or in words what is wrong with it.
- * `peer`: as it was seen last.
+ * `sound`: the sound ones alone. `peer`: as it was seen last.
  */
 interface Parsed extends Listed {
   readonly age: string
   peer?: Peer
   readonly publicRanges: readonly string[]
   readonly ranges: readonly { readonly text: string; readonly cidr: Cidr | string; readonly canonical: string }[]
+  readonly sound: readonly Cidr[]
 }
 
 /** Of the nodes that are still known: one of a thousand has changed when the view is made again. */
@@ -212,7 +214,9 @@ function parsed(node: ClusterNode): Parsed {
     age: `${node.created} ${node.name}`,
     addresses,
     texts: addresses.map(formatAddress),
+    ofOneLink: addresses.filter(isForOneLink).map(formatAddress),
     ranges,
+    sound: ranges.flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr)),
     publicRanges: ranges.flatMap(({ cidr, canonical }) =>
       typeof cidr !== 'string' && isPublic(cidr) ? canonical : [],
     ),
@@ -221,20 +225,26 @@ function parsed(node: ClusterNode): Parsed {
   return made
 }
 
-function lengthsOf({ self, nodes, remembered, earlierPods }: Viewer): readonly number[] {
-  const today = new Map(nodes.map((node) => [node.name, parsed(node).ranges]))
-  const lengths = [...today.values()].flat().flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr.prefixLength))
-  const earlier = [...remembered, { name: self, ranges: earlierPods }].flatMap(({ name, ranges }) => {
-    const now = today.get(name) ?? []
-    return ranges.flatMap((text) => {
+/** Prefix lengths of all ranges, today's and earlier ones; without lists, since each view may have thousands. */
+function lengthsOf({ self, nodes, remembered, earlierPods }: Viewer): ReadonlySet<number> {
+  const lengths = new Set<number>()
+  const today = new Map<string, readonly Cidr[]>()
+  for (const node of nodes) {
+    const { name, sound } = parsed(node)
+    today.set(name, sound)
+    for (const { prefixLength } of sound) lengths.add(prefixLength)
+  }
+  for (const { name, ranges } of [...remembered, { name: self, ranges: earlierPods }])
+    for (const text of ranges) {
       const length = lengthOf(text)
-      if (!(length >= 0 && length <= 128)) return []
+      if (!(length >= 0 && length <= 128)) continue
+      let longest = length
       // What is left of an earlier range beside one of today's is of any length between the two.
-      const beside = now.map(({ canonical }) => (familyOf(canonical) === familyOf(text) ? lengthOf(canonical) : 0))
-      return Array.from({ length: Math.max(length, ...beside) - length + 1 }, (_, at) => length + at)
-    })
-  })
-  return [...lengths, ...earlier.filter(Number.isInteger)]
+      for (const { family, prefixLength } of today.get(name) ?? [])
+        if (family === familyOf(text)) longest = Math.max(longest, prefixLength)
+      for (let each = length; each <= longest; each++) lengths.add(each)
+    }
+  return lengths
 }
 
 /** What is after the slash is enough, and there may be thousands. */
@@ -246,7 +256,7 @@ function lengthOf(text: string): number {
 type RangeJudge = (cidr: Cidr) => { readonly id: ProblemId; readonly why: string } | undefined
 
 /** Judges the ranges of other nodes by this one. `lengths`: the prefix lengths of all ranges. */
-function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: readonly number[]): RangeJudge {
+function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: Iterable<number>): RangeJudge {
   const { here, bounds, allowOverlap } = viewer
   const addresses = ownNode === undefined ? [] : addressesHere(parsed(ownNode), here)
   const subnets = allowOverlap ? [] : here.subnets.flatMap(({ dst, dev }) => ({ node: dev, cidr: parseCidr(dst) }))

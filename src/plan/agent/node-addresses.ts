@@ -30,11 +30,12 @@ export interface Here {
   readonly subnets: readonly Subnet[]
 }
 
-/** A node and its InternalIPs. `texts` are those of `addresses`, canonical. */
+/** A node and its InternalIPs. `texts`: the addresses, canonical; `ofOneLink`: those that no other node can send to. */
 export interface Listed {
   readonly name: string
   readonly addresses: readonly Address[]
   readonly texts: readonly string[]
+  readonly ofOneLink: readonly string[]
 }
 
 /**
@@ -62,7 +63,7 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
   const own = new Set(here.addresses)
   const subnets = here.subnets.flatMap(({ dst }) => parseCidr(dst) ?? [])
   const edges = new Map(subnets.flatMap(edgesOf))
-  return ({ name, addresses, texts }: Listed): Judged => {
+  return ({ name, addresses, texts, ofOneLink }: Listed): Judged => {
     const [kept, problems]: [string[], Problem[]] = [[], []]
     const tell = (text: string, why: string) =>
       problems.push({ id: 'BadInternalIP', node: name, text: `InternalIP ${text} ${why}` })
@@ -71,7 +72,7 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
       const holder = claimed.holding(address)
       // The node's own bridge, or the gateway on its pods' links: no mistake, and no way to it.
       if (holder?.node === name) continue
-      const wrong = wrongWith(text, address)
+      const wrong = wrongWith(text)
       if (wrong !== undefined) tell(text, wrong)
       else if (holder !== undefined && !isOnSubnet(address))
         tell(text, `is in podCIDR ${formatCidr(holder.cidr)} of node ${holder.node}`)
@@ -83,8 +84,8 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
     }
     return { addresses: kept, problems }
 
-    function wrongWith(text: string, address: Address): string | undefined {
-      if (isForOneLink(address)) return 'is no address that other nodes can send to'
+    function wrongWith(text: string): string | undefined {
+      if (ofOneLink.includes(text)) return 'is no address that other nodes can send to'
       const edge = edges.get(text)
       if (edge !== undefined) return `is the first or last address of ${edge}`
       return name !== self && own.has(text) ? "is this node's own" : undefined
@@ -108,7 +109,7 @@ const oneLink = [
   'ff00::/8',
 ].flatMap((text) => parseCidr(text) ?? [])
 
-function isForOneLink(address: Address): boolean {
+export function isForOneLink(address: Address): boolean {
   return isUnspecified(address) || oneLink.some((range) => includes(range, address))
 }
 
@@ -119,7 +120,10 @@ function edgesOf(subnet: Cidr): readonly (readonly [string, string])[] {
 }
 
 /** The listed addresses of this node that are on its links; all of them where nothing is known of the links. */
-export function addressesHere({ addresses, texts }: Omit<Listed, 'name'>, here: Here): readonly Address[] {
+export function addressesHere(
+  { addresses, texts }: Pick<Listed, 'addresses' | 'texts'>,
+  here: Here,
+): readonly Address[] {
   const own = new Set(here.addresses)
   return own.size === 0 ? addresses : addresses.filter((_, at) => own.has(texts[at] ?? ''))
 }
