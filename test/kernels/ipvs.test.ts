@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // kube-proxy's mode ipvs gives the node every service address (on kube-ipvs0), so that a host port without a host
-// address also catches that port of a service; docs/host.md says so.
+// address also catches that port of a service; docs/host.md says so. Client and backend are on one bridge, where answers
+// pass IPVS by br_netfilter alone, so kube-proxy wants bridge-nf-call-iptables on.
 
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { answer, ask, targetsAt } from '../support/ask.ts'
+import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
 import { attach, netConf } from '../support/traffic/pods.ts'
 import { outside } from '../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../support/traffic/uplinked-host.ts'
 
 let host: UplinkedHost
 beforeEach(() => {
+  execaSync('modprobe', ['br_netfilter'])
   host = openUplinkedHost()
+  filterBridged(host, true)
 })
 afterEach(() => host.close())
 
