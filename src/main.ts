@@ -36,6 +36,13 @@ function isCall({ env, argv }: Edge['process']): boolean {
   return argv.length <= 2 && (env['CNI_CONTAINERID'] !== undefined || env['CNI_NETNS'] !== undefined)
 }
 
+/**
+ * Signals whose default ends a process (signal(7)), but for those of a fault of its own. Node ignores PIPE and XFSZ,
+ * and names no real-time signal.
+ */
+const endingSignals =
+  'SIGTERM SIGINT SIGHUP SIGQUIT SIGUSR2 SIGALRM SIGVTALRM SIGPROF SIGXCPU SIGIO SIGPWR SIGSTKFLT'.split(' ')
+
 function runCni(edge: Edge): void {
   const { process } = edge
   const leave = (output: DispatchOutput) => leaveWith(output, edge)
@@ -45,9 +52,7 @@ function runCni(edge: Edge): void {
   phase('read the configuration')
   const interruption = new AbortController()
   const onSignal = () => interruption.abort()
-  process.on('SIGTERM', onSignal)
-  process.on('SIGINT', onSignal)
-  process.on('SIGHUP', onSignal)
+  for (const name of endingSignals) process.on(name, onSignal)
   process.on('uncaughtException', (error) => leave(failed(error)))
   process.on('unhandledRejection', (error) => leave(failed(error)))
   const startedMs = nowMs()

@@ -63,6 +63,25 @@ describe.each(['pipe', 'socket'] as const)('stdin as a %s that stays open', (kin
   })
 })
 
+it.each(['SIGQUIT', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGXCPU', 'SIGIO', 'SIGPWR', 'SIGSTKFLT'] as const)(
+  '%s ends a call like SIGTERM, with its document',
+  async (signal) => {
+    const { child, ended } = start('ADD', 'socket')
+    await atRest(child)
+    child.kill(signal)
+    expect(await ended).toMatchObject({ code: 1, json: { code: 106, msg: expect.stringContaining('stdin') } })
+    expectUntouched(host, before)
+  },
+)
+
+it.each(['SIGPIPE', 'SIGUSR1', 'SIGXFSZ', 'SIGWINCH'] as const)('%s ends no call', async (signal) => {
+  const { child, ended } = start('ADD', 'socket')
+  await atRest(child)
+  child.kill(signal)
+  child.stdin.end(JSON.stringify(netConf()))
+  expect(await ended).toMatchObject({ code: 0, json: { ips: [{ address: '10.240.0.2/24' }] } })
+})
+
 it('a stdin that never ends is given up at the deadline of the call', async () => {
   const { ended } = start('ADD', 'pipe')
   expect(await ended).toMatchObject({ code: 1, json: { code: 5, msg: 'stdin did not end in time [stdin-not-closed]' } })
