@@ -23,7 +23,7 @@ import { missingCapabilities } from '../../system/process/capabilities.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import type { Deadline } from '../../system/process/runner.ts'
 import { isOnPath } from '../../system/process/tools.ts'
-import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
+import { holderOf } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/address-elsewhere.ts'
 import type { CallContext } from '../call/context.ts'
@@ -154,8 +154,8 @@ function toolsOf(conf: NetConf): readonly string[] {
 
 function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { conf: NetConf; ipam: PoolIpam }): void {
   const { conf, ipam } = pool
-  // An adopted pod's address is in both.
-  const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...upstreamAddresses(ipam.dataDir, conf.name)])]
+  // An adopted pod's address is in both. One that cools down is free soon: no node is taken out of service for that.
+  const taken = [...new Set([...namesIn(files.addresses), ...upstreamAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {
     const own = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
@@ -166,8 +166,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ` +
-        `${files.addresses} says by whom`,
+      `all ${total} are in use by live pods; ${files.addresses} says by whom`,
     )
   }
 }

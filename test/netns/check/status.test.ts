@@ -92,6 +92,14 @@ describe('STATUS says yes', () => {
     attach(host, moved, { id: 'b' })
   })
 
+  it('where the last free address cools down', () => {
+    const small = ipamConf({ type: 'trestle', subnet: '10.9.0.0/30', cooldown: 600 })
+    attach(host, small)
+    expectSilent(host.cni('DEL', small))
+    expectError(host.cni('ADD', small, { id: 'b', netns: host.pod('b') }), 101, 'no IP addresses available')
+    expectSilent(host.cni('STATUS', small))
+  })
+
   it('where ranges come with ADD only', () => {
     expectSilent(host.cni('STATUS', ipamConf({ type: 'host-local' })))
   })
