@@ -13,6 +13,7 @@ import { configDigest } from '../../plan/recovery/config-digest.ts'
 import { type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { refuseListeners } from '../../system/kernel/listening.ts'
+import { timestamp } from '../../system/process/clock.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { reservePorts } from '../../system/store/ports.ts'
 import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
@@ -93,7 +94,7 @@ export function newRecord(
     key,
     writer: context.identity,
     netns,
-    createdAt: new Date().toISOString(),
+    createdAt: timestamp(),
     ...(conf.pod ? { pod: conf.pod } : {}),
     configDigest: configDigest(conf),
     ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who we are and whether another process still is: for lock and record owners (docs/design.md, "State").
 
-import { readFileSync, readlinkSync } from 'node:fs'
+import { constants, readFileSync, readlinkSync } from 'node:fs'
 import type { AttachmentRecord, ProcessIdentity } from '../../plan/model/record.ts'
 
 /** This process. Reads four files of /proc. */
@@ -32,10 +32,14 @@ export function ofHost(path: string): string {
   return `${hostRoot}${path}`
 }
 
-/** The machine id (machine-id(5)), or the boot id where a machine has none. */
+/** The machine id (machine-id(5)), or the boot id where a machine has none. Nobody waits for the writer of a pipe. */
 export function machineId(): string {
   try {
-    return readFileSync(ofHost('/etc/machine-id'), 'latin1').trim() || bootId()
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK
+    return (
+      readFileSync(ofHost('/etc/machine-id'), { encoding: 'latin1', flag: flag as unknown as string }).trim() ||
+      bootId()
+    )
   } catch {
     return bootId()
   }

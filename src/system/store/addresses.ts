@@ -93,7 +93,7 @@ function drop(files: NetworkFiles, address: string, cooldownS: number): void {
     rmSync(file, { force: true, recursive: true })
     return
   }
-  const now = new Date()
+  const now = Date.now() / 1000
   // Whatever somebody has made of the file: what a link points to is not ours to touch.
   lutimesSync(file, now, now)
   rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
