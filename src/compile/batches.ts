@@ -47,12 +47,12 @@ export interface Lanes {
   readonly rules: readonly Batch[]
 }
 
-/** Splits a plan into lanes; neighbours for the same tool and place become one batch, in order. */
-export function toLanes(ops: readonly Op[]): Lanes {
+/** Splits a plan into lanes; neighbours for the same tool and place become one batch, in order. `kernel`: as in nftText. */
+export function toLanes(ops: readonly Op[], kernel?: string): Lanes {
   const links: Growing[] = []
   const rules: Growing[] = []
   for (const op of ops) {
-    const next = toBatch(op)
+    const next = toBatch(op, kernel)
     const lane = next.tool === 'nft' ? rules : links
     const last = lane.at(-1)
     if (last?.first.tool === next.tool && last.first.in === next.in) last.more.push(next)
@@ -94,7 +94,7 @@ function isNamed(key: string, stderr: string): boolean {
   return stderr.includes(`/proc/sys/${key}:`) || stderr.includes(`"${dotted}"`)
 }
 
-function toBatch(op: Op): Batch {
+function toBatch(op: Op, kernel: string | undefined): Batch {
   switch (op.kind) {
     case 'sysctl.write':
     case 'forwarding.on':
@@ -122,7 +122,7 @@ function toBatch(op: Op): Batch {
     case 'nft.flush':
     case 'nft.add':
     case 'nft.del':
-      return { tool: 'nft', in: 'host', ops: [op], stdin: `${nftText(op)}\n` }
+      return { tool: 'nft', in: 'host', ops: [op], stdin: `${nftText(op, kernel)}\n` }
     default:
       return { tool: 'ip', in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
   }

@@ -23,11 +23,11 @@ import {
 /** Operations that `nft` runs. */
 export type NftOp = Extract<Op, { kind: `nft.${string}` }>
 
-/** The statement of one operation: a line, or for the base ruleset a few. */
-export function nftText(op: NftOp): string {
+/** The statement of one operation: a line, or for the base ruleset a few. `kernel`: its release, today's if not given. */
+export function nftText(op: NftOp, kernel?: string): string {
   switch (op.kind) {
     case 'nft.base':
-      return baseText(op)
+      return baseText(op, kernel)
     case 'nft.base.show':
       // The runner gives nft -t: sets are listed without their elements.
       return `list table ${op.table} ${tableName}`
@@ -102,10 +102,10 @@ function chainAt({ family, table, chain }: NftChain): string {
 }
 
 /** The table with its sets and chains, rules anew. No elements: an ADD may have added some since records were read. */
-function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>): string {
+function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>, kernel = ''): string {
   const table = `${family} ${tableName}`
   const { sets, chains } = declarationsOf(family, acceptMark)
-  const expressions: Readonly<Record<RuleName, string>> = { ...ownRules, ...acceptRules(acceptMark ?? 0) }
+  const expressions: Readonly<Record<RuleName, string>> = { ...ownRules, ...acceptRules(acceptMark ?? 0, kernel) }
   return [
     `add table ${table}`,
     ...sets.map(setText),
@@ -223,16 +223,24 @@ const ownRules: Readonly<Record<OwnRuleName, string>> = {
   spoof: 'iifname @guarded iifname . ether saddr != @guardedmac drop',
 }
 
-function acceptRules(mark: number): Readonly<Record<AcceptRuleName, string>> {
+/** Before Linux 5.19 a forward chain cannot look up the way back (net/netfilter/nft_fib.c, nft_fib_validate). */
+function looksUpWayBack(kernel: string): boolean {
+  const [major, minor] = kernel.split(/[.-]/).map(Number)
+  return major === undefined || minor === undefined || major > 5 || (major === 5 && minor >= 19)
+}
+
+function acceptRules(mark: number, kernel: string): Readonly<Record<AcceptRuleName, string>> {
   const bit = markText(mark)
+  const wayBack = looksUpWayBack(kernel) ? 'fib saddr . iif oif exists ' : ''
   const clear = `meta mark & ${bit} != 0 meta mark set meta mark & ${markText(0xffff_ffff - mark)}`
   const set = `meta mark set meta mark | ${bit} accept`
   return {
     'admit-clear': clear,
     'admit-from': `iifname @acceptlinks ${set}`,
-    // A source can be forged: by address it has to come by a veth, from where the answer would go.
-    'admit-from4': `meta iifkind "veth" ip saddr @acceptnet4 fib saddr . iif oif exists ${set}`,
-    'admit-from6': `meta iifkind "veth" ip6 saddr @acceptnet6 fib saddr . iif oif exists ${set}`,
+    // A source can be forged: by address it has to come by a veth, from where the answer would go, and
+    // by a veth alone where the kernel cannot tell.
+    'admit-from4': `meta iifkind "veth" ip saddr @acceptnet4 ${wayBack}${set}`,
+    'admit-from6': `meta iifkind "veth" ip6 saddr @acceptnet6 ${wayBack}${set}`,
     'admit-to': 'oifname @acceptlinks jump admitted',
     'admit-to4': 'ip daddr @acceptnet4 jump admitted',
     'admit-to6': 'ip6 daddr @acceptnet6 jump admitted',

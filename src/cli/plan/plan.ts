@@ -5,11 +5,12 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import { type Batch, toLanes } from '../../compile/batches.ts'
+import type { Batch } from '../../compile/batches.ts'
 import { withEvidence } from '../../compile/evidence.ts'
 import { modeNamed } from '../../plan/modes/modes.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { opsOf, type Plan, type PlanRun, type Stage } from '../../plan/order/stage.ts'
+import { lanesHere } from '../../system/kernel/execute.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
@@ -219,7 +220,7 @@ export function batchesOf(plans: readonly Plan[]): readonly Batch[] {
 
 function batchesOfStage({ run, proof }: Stage): readonly Batch[] {
   if (!('ops' in run)) return []
-  const { links, rules } = toLanes(run.ops)
+  const { links, rules } = lanesHere(run.ops)
   return [...links, ...rules].map((batch) => withEvidence(batch, proof))
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { type Batch, type FileOp, toLanes } from '../../compile/batches.ts'
+import { type Batch, type FileOp, type Lanes, toLanes } from '../../compile/batches.ts'
 import { CommandError, commandError } from '../../compile/command-error.ts'
 import { type Evidence, nftOptions, withEvidence } from '../../compile/evidence.ts'
 import { podNetns } from '../../compile/ip.ts'
@@ -10,7 +10,7 @@ import type { Op } from '../../plan/model/op.ts'
 import type { Proof } from '../../plan/order/stage.ts'
 import { refusedFor } from '../process/capabilities.ts'
 import type { Command, Run } from '../process/runner.ts'
-import { applyFileOp, isLinkGone } from './kernel-files.ts'
+import { applyFileOp, isLinkGone, readKey } from './kernel-files.ts'
 
 /** What a finished batch printed. */
 export interface Printed {
@@ -24,12 +24,18 @@ export interface Place {
   readonly netnsFd?: number
 }
 
+/** A plan's batches for this kernel. Its release is read where a text depends on it; node:os has that of the snapshot. */
+export function lanesHere(ops: readonly Op[]): Lanes {
+  const depends = ops.some((op) => op.kind === 'nft.base' && op.acceptMark !== undefined)
+  return toLanes(ops, depends ? readKey('kernel/osrelease') : undefined)
+}
+
 /**
  * Runs every operation, or throws the first failure (CommandError, or the runner's CniError) after
  * both lanes have come to rest: nothing of the plan runs on while the caller undoes it.
  */
 export async function execute(place: Place, ops: readonly Op[]): Promise<readonly Printed[]> {
-  const lanes = toLanes(ops)
+  const lanes = lanesHere(ops)
   const results = await Promise.allSettled([runLane(place, lanes.rules), runLane(place, lanes.links)])
   const failed = results.findLast((result) => result.status === 'rejected')
   if (failed) throw failed.reason
@@ -41,7 +47,7 @@ export async function execute(place: Place, ops: readonly Op[]): Promise<readonl
  * there any more is none. `proof`: what shows that it is done before a tool ends, which is then killed.
  */
 export async function executeAll(place: Place, ops: readonly Op[], proof?: Proof): Promise<readonly Error[]> {
-  const lanes = toLanes(ops)
+  const lanes = lanesHere(ops)
   const batches = [...lanes.links, ...lanes.rules].map((batch) => withEvidence(batch, proof))
   const results = await Promise.all(batches.map((batch) => runAnyway(place, batch)))
   return results.flat()

@@ -12,6 +12,21 @@ const at = { in: 'host', why: 'w' } as const
 const add = (element: Element) => nftText({ ...at, kind: 'nft.add', ...element })
 const remove = (element: Element) => nftText({ ...at, kind: 'nft.del', ...element })
 
+describe('the base rules', () => {
+  it.each([
+    ['5.10.0-32-cloud-amd64', 0],
+    ['5.18.19', 0],
+    ['5.19.0', 2],
+    ['6.1.0-40-amd64', 2],
+    [undefined, 2],
+  ])('look up the way back of a routed source on Linux %s in %i rules, and have as many lines', (kernel, count) => {
+    const base = { ...at, kind: 'nft.base', table: 'inet', acceptMark: 0x1000 } as const
+    expect(nftText(base, kernel).match(/fib saddr/g) ?? []).toHaveLength(count)
+    expect(nftText(base, kernel).split('\n')).toHaveLength(nftText(base).split('\n').length)
+    expect(nftText(base, kernel)).toContain('ip saddr @acceptnet4 ')
+  })
+})
+
 describe('elements', () => {
   it.each<[Element, string]>([
     [{ set: 'masq4', key: ['10.0.0.0/24'] }, 'inet trestle masq4 { 10.0.0.0/24 }'],
