@@ -27,12 +27,24 @@ const otherPrograms = 'other-programs.yaml'
 export function readRecords(directory = import.meta.dirname): readonly CatalogueRecord[] {
   const names = readdirSync(directory).filter((name) => name.endsWith('.yaml') && name !== otherPrograms)
   const families = names.map((name) => basename(name, '.yaml')).toSorted()
-  return families
+  const all = families
     .toSorted((a, b) => order.indexOf(a) - order.indexOf(b))
     .flatMap((family) => {
       const records = parse(readFileSync(join(directory, `${family}.yaml`), 'utf8')) as CatalogueRecord[]
       return records.flatMap(withIds).map((each) => ({ ...each, family }))
     })
+  return [...all, ...readEvents(directory)]
+}
+
+/** Events of trestle's agent, a line each: reason, meaning, cause and cure. The id is `agent-` and the reason. */
+function readEvents(directory: string): readonly CatalogueRecord[] {
+  const [, ...lines] = readFileSync(join(directory, 'agent.tsv'), 'utf8').trim().split('\n')
+  return lines.map((line) => {
+    const [event = '', meaning, cause, cure] = line.split('\t')
+    const id = `agent-${event.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
+    const patterns = [{ printed: `\\b${event}\\b` }]
+    return { id, family: 'agent', program: 'trestle agent', meaning, causes: [cause], cure, patterns }
+  })
 }
 
 /** An error of trestle stands below its code, and has the code's meaning. One cause needs no list. */

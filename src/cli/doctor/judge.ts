@@ -38,7 +38,7 @@ export function judge(facts: NodeFacts): readonly Finding[] {
  */
 const causesOf: Readonly<Record<string, readonly string[]>> = {
   'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
-  'not-ready-network': ['subnet-in-use', 'bridge-other-address', 'config-shadowed'],
+  'not-ready-network': ['range-in-use', 'bridge-other-address', 'config-shadowed'],
 }
 
 function withoutEffects(findings: readonly Finding[]): readonly Finding[] {

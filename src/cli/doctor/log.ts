@@ -160,8 +160,20 @@ function causesIn(lines: readonly LogLine[]): readonly LoggedError[] {
     text: last.text,
   }
   const ofOthers = errors.filter(({ role }) => role === 'cause')
-  return [...(own.length > 0 ? own : codes), ...ofOthers].map(({ id }) => ({ id, ...about }))
+  const all = [...(own.length > 0 ? own : codes), ...ofOthers]
+  const found = all.length === 0 && isBehindNetwork.test(last.text) ? [{ id: sandboxFailed }] : all
+  return found.map(({ id }) => ({ id, ...about }))
 }
+
+/** The failure of a sandbox whose ADD went well. */
+export const sandboxFailed = 'sandbox-failed'
+
+/**
+ * Steps of RunPodSandbox that follow the network: of containerd (internal/cri/server, sandbox_run.go, and
+ * podsandbox/sandbox_run.go), and of CRI-O (server/sandbox_run_linux.go).
+ */
+const isBehindNetwork =
+  /(?:RunPodSandbox|(?:create|start)[- ](?:pod )?sandbox)[^\n]*(?:failed to (?:create containerd task|start sandbox container task)|desc = container create failed)/i
 
 /** kubelet writes pod="NAMESPACE/NAME", containerd &PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}. */
 function podsIn(text: string): readonly string[] {

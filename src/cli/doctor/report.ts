@@ -5,7 +5,8 @@ import type { Severity } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
 import { counted, countOf, type Finding, findingText, type Look, painted } from '../shell/findings.ts'
 import { rowsOf } from '../shell/output.ts'
-import type { Group, NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'
+import type { Group, LoggedError, NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'
+import { sandboxFailed } from './log.ts'
 
 /** `selected`: the chosen groups. */
 export interface Report {
@@ -23,7 +24,7 @@ export function reportText(report: Report, look: Look): string {
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
   const given = new Set<string>()
   const groups = selected.map((group) => groupText(group, report, { ...look, given })).join('')
-  const pod = facts.pod === undefined ? '' : `${podText(facts.pod, look.width)}\n`
+  const pod = facts.pod === undefined ? '' : `${podText(facts.pod, facts.log ?? [], look.width)}\n`
   return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(report)}`
 }
 
@@ -103,11 +104,12 @@ export function shortText(report: Counted, versions: string): string {
 const titleWidth = 11
 
 /** `width`: of the screen, in columns. */
-function podText({ asked, sandboxes, attachments }: PodFacts, width: number): string {
+function podText({ asked, sandboxes, attachments, names }: PodFacts, log: readonly LoggedError[], width: number) {
   const rows = (title: string, texts: readonly string[]) => rowsBehind(title, texts, width)
   const listed = sandboxes.map(({ id, isReady }) => `${id.slice(0, 13)} (${isReady ? 'ready' : 'not ready'})`)
-  const known =
-    attachments.length === 0 ? ['no record of trestle, no result of libcni: no ADD of it went well here'] : []
+  const hasFailed = log.some(({ id, pods }) => id === sandboxFailed && pods.some((name) => names.includes(name)))
+  const why = hasFailed ? 'its ADD went well, its sandbox failed, and DEL followed' : 'no ADD of it went well here'
+  const known = attachments.length === 0 ? [`no record of trestle, no result of libcni: ${why}`] : []
   return [
     `pod ${oneLine(asked)}\n`,
     rows('sandbox', listed),

@@ -10,6 +10,9 @@ import type { Found, Recognised } from './recognise.ts'
 const mostFragments = 6
 const longestFragment = 100
 
+/** Beside a cause, so many fragments are shown; a `kubectl describe` has dozens that say nothing of the error. */
+const mostBesides = 2
+
 /** True for the diagnosis of a code, whose id is its number. */
 function isCode({ id, code }: Diagnosis): boolean {
   return id === `code-${code}`
@@ -71,7 +74,7 @@ export function recognisedText(found: Recognised): string {
     ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),
     ...after.map(({ id, meaning }) => `said after it, while cleaning up: ${id}: ${meaning}\n`),
     line('recognised', known.map(quoted).join(', ')),
-    line('not recognised', fragments(unknown)),
+    line('not recognised', blocks.length > 0 && unknown.length > mostBesides ? besides(unknown) : fragments(unknown)),
   ]
   if (blocks.length === 0) blocks.push(unknownText(found))
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
@@ -86,6 +89,10 @@ function unknownText({ layers, program }: Recognised): string {
 
 function line(title: string, text: string): string {
   return text === '' ? '' : `${title}: ${text}\n`
+}
+
+function besides(unknown: readonly string[]): string {
+  return `${unknown.length} parts of the text (-o json lists them)`
 }
 
 function fragments(unknown: readonly string[]): string {

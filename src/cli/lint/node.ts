@@ -46,7 +46,7 @@ export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNam
   const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'
   return found
     .filter(({ range }) => written.includes(range))
-    .map((overlap) => ({ id: 'subnet-in-use', message: describeOverlap(overlap), steps: [...entry.steps, key] }))
+    .map((overlap) => ({ id: 'range-in-use', message: describeOverlap(overlap), steps: [...entry.steps, key] }))
 }
 
 // Conflicts of other firewalls with the networks of the files: drops before trestle's accept, and firewalld's zone.

@@ -265,6 +265,8 @@ export function exitCodeOf(steps: readonly Step[]): number {
   return steps.some(({ outcome }) => outcome === 'failed') ? exitCode.findings : exitCode.fine
 }
 
+const notLooked = 'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n'
+
 /** A report being made. `close` prints its end and returns the exit code. */
 export function openReport(title: string, isJson: boolean, output: Output) {
   const steps: Step[] = []
@@ -284,7 +286,8 @@ export function openReport(title: string, isJson: boolean, output: Output) {
       outcome !== 'failed' || known === undefined ? [] : [findingOf({ ...known, severity: 'error', on: what })],
     )
     const document = { title, checks, findings, counts }
-    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`
+    const ending = counts.failed === 0 ? notLooked : ''
+    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n${ending}`
     return print({ isJson, output }, { command: 'try', document, text, code: exitCodeOf(steps) })
   }
   return { add, close }

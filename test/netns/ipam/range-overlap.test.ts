@@ -165,7 +165,7 @@ it('trestle lint on the node says it beforehand', () => {
     return host.run('dist/trestle', ['lint', file, '--skip', 'plugin-missing', ...options]).stdout
   }
   const bin = ['--bin-dir', `${directory}/bin`]
-  const id = 'subnet-in-use'
+  const id = 'range-in-use'
   expect(lint({ podcidr: lan }, ...bin)).toContain('the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9')
   expect(lint({ podcidr: lan }, ...bin)).toContain(id)
   expect(lint({ podcidr: lan, allowOverlap: true }, ...bin)).not.toContain(id)

@@ -31,7 +31,11 @@ it.each([
 })
 
 it.each([
-  [false, 'title\n\n  ok    ADD\n  skip  CHECK\n        no such verb\n\n1 ok, 0 failed, 1 skipped\n'],
+  [
+    false,
+    'title\n\n  ok    ADD\n  skip  CHECK\n        no such verb\n\n1 ok, 0 failed, 1 skipped\n' +
+      'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n',
+  ],
   [true, undefined],
 ])('prints the same findings and exit code with isJson %s', (isJson, expected) => {
   let text = ''

@@ -66,6 +66,14 @@ describe('the log', () => {
     expect(await errorsOf([pull])).toEqual([])
   })
 
+  it('knows a sandbox that failed behind its network, and no container', async () => {
+    const task = 'failed to create containerd task: failed to create shim task: OCI runtime create failed: no cgroup'
+    const sandbox = `time="2026-11-22T11:59:00Z" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:web,Uid:u,Namespace:shop,Attempt:0,} failed, error" error="rpc error: code = Unknown desc = failed to start sandbox \\"ab\\": ${task}"`
+    const container = `E1122 11:59:00 kuberuntime.go:1] "StartContainer from runtime service failed" err="${task} in sandbox" pod="shop/web"`
+    expect(await errorsOf([sandbox])).toMatchObject([{ id: 'sandbox-failed', pods: ['shop/web'] }])
+    expect(await errorsOf([container])).toEqual([])
+  })
+
   it('knows the ids of trestle', async () => {
     const line =
       'E1122 11:59:00 pod_workers.go: "Error syncing pod" err="failed to setup network for sandbox \\"ab\\": plugin type=\\"trestle\\" failed (add): no IP addresses available in range set 10.1.0.0/29 [pool-exhausted]" pod="shop/cart-1"'

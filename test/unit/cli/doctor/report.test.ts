@@ -60,6 +60,15 @@ it('says a reason once, and in colour what is fine, what is not, and what was no
   expect(text).toContain('\x1b[33mnot looked at\x1b[0m: as above')
 })
 
+it.each([
+  ['no ADD of it went well here', []],
+  ['its ADD went well, its sandbox failed, and DEL followed', ['shop/web']],
+])('says of a pod without a record: %s', (text, pods) => {
+  const log = [{ id: 'sandbox-failed', count: 1, lastMs: 0, pods, units: ['containerd'], text: '' }]
+  const facts = { ...healthy, log, pod: { ...pod, attachments: [] } }
+  expect(reportText({ ...report, facts }, { hasColour: false, width: 160 })).toContain(`no result of libcni: ${text}`)
+})
+
 it('without colour has no escape sequence', () => {
   expect(reportText(report, { hasColour: false, width: 80 })).not.toContain('\x1b')
 })

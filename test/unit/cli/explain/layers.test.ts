@@ -94,6 +94,13 @@ describe('what was recognised and what was not', () => {
     expect((await runCli(['explain', error])).stdout).toMatch(/^not known here; it is of docker: its log tells more\n/)
   })
 
+  it('is counted only, where a cause is found and much is around it', async () => {
+    const around = ['Name: web of shop', 'Image: web of registry', 'Node: one of many', 'Volumes: tokens of web']
+    const { stdout } = await runCli(['explain', [...around, full].join('\n')])
+    expect(stdout).toContain('\nnot recognised: 4 parts of the text (-o json lists them)\n')
+    expect((await runCli(['explain', [...around.slice(2), full].join('\n')])).stdout).toContain('"Node: one of many"')
+  })
+
   it('is in the JSON document', async () => {
     const { json } = await runCli(['explain', `E1122 10:00:01.123456 811 kubelet.go:7] ${text}: ${full}`, '-o', 'json'])
     expect(json).toMatchObject({

@@ -182,8 +182,12 @@ describe('conflistText', () => {
 })
 
 describe('problems', () => {
-  it.each(problemIds)('%s is in docs/kubernetes.md, with what to do', (id) => {
-    expect(readFileSync('docs/kubernetes.md', 'utf8')).toMatch(new RegExp(`^\\| \`${id}\` \\| .+ \\| .+ \\|$`, 'm'))
+  it('are those of the catalogue, and docs/kubernetes.md has the same table', () => {
+    const [, ...rows] = readFileSync('src/catalogue/agent.tsv', 'utf8').trim().split('\n')
+    const columns = rows.map((row) => row.split('\t'))
+    expect(columns.map(([event]) => event).sort()).toEqual([...problemIds].sort())
+    const lines = columns.map(([event, meaning, cause, cure]) => `| \`${event}\` | ${meaning}: ${cause} | ${cure} |`)
+    expect(readFileSync('docs/kubernetes.md', 'utf8')).toContain(`|---|---|---|\n${lines.join('\n')}\n\n`)
   })
 })
 
