@@ -23,7 +23,16 @@ export function isOnHost(name: string): boolean {
 
 /** Whether a program is run on the machine, from a process with another root. */
 export function isShared(name: string): boolean {
-  return ofHost('') !== '' && sharedNames.test(name) && isOnHost(name)
+  return isOfMachine(name) && isOnHost(name)
+}
+
+/** Whether a program is to be the machine's, and the machine has none yet. */
+export function isAwaited(name: string): boolean {
+  return isOfMachine(name) && !isOnHost(name)
+}
+
+function isOfMachine(name: string): boolean {
+  return ofHost('') !== '' && sharedNames.test(name)
 }
 
 /**

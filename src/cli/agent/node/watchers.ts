@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { onHost } from '../../../system/process/host-programs.ts'
+import { isAwaited, onHost } from '../../../system/process/host-programs.ts'
 import { pathWithTools } from '../../../system/process/runner.ts'
 
 const againMs = 5000
@@ -28,6 +28,11 @@ export function followLines(following: Following, onLine: (line: string) => void
   // A setpriv without --pdeathsig (busybox) ends at once, like a missing one.
   const again = (next: Following, isTiedThen: boolean) => {
     if (!signal.aborted) setTimeout(() => followLines(next, onLine, isTiedThen), againMs).unref()
+  }
+  // That of the image may read the machine's tables wrongly.
+  if (isAwaited(file)) {
+    again(following, isTied)
+    return
   }
   const found = onHost({ file, args })
   const [program, before] = isTied ? ['setpriv', ['--pdeathsig', 'KILL', '--', found.file]] : [found.file, []]
