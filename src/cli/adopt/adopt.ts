@@ -135,12 +135,9 @@ function targetOf(file: string): Target {
 function targetsIn(directory: string): readonly Target[] {
   const files = namesIn(directory).filter((name) => /\.(conflist|conf|json)$/.test(name))
   const found = [...files].sort().flatMap((name) => tryTarget(`${directory}/${name}`) ?? [])
+  const isSame = (a: Target, b: Target) => a.list.name === b.list.name
   const best = (target: Target) => found.find((other) => isSame(other, target) && other.isServed) ?? target
   return found.filter((target, at) => best(target) === target && found.findIndex((o) => isSame(o, target)) <= at)
-}
-
-function isSame(a: Target, b: Target): boolean {
-  return a.list.name === b.list.name
 }
 
 function tryTarget(file: string): Target | undefined {

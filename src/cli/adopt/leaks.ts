@@ -139,11 +139,9 @@ function orphanAccepts(
       .map(({ address }) => address),
   ])
   const accepted = rules.iptables.flatMap(({ saved }) => acceptedAddresses(saved))
-  return accepted.filter((address) => !held.has(address) && subnets.some((subnet) => isIn(address, subnet)))
-}
-
-function isIn(address: string, subnet: string): boolean {
-  const cidr = parseCidr(subnet)
-  const parsed = parseAddress(address)
-  return cidr !== undefined && parsed !== undefined && cidr.family === parsed.family && includes(cidr, parsed)
+  const ranges = subnets.flatMap((subnet) => parseCidr(subnet) ?? [])
+  return accepted.filter((address) => {
+    const parsed = held.has(address) ? undefined : parseAddress(address)
+    return parsed !== undefined && ranges.some((range) => includes(range, parsed))
+  })
 }

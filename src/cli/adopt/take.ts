@@ -36,7 +36,7 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   const { spec, conf, live } = taking
   const files = networkFiles(conf.name)
   const intent = newRecord({ context, conf, key: spec.key }, live.netns)
-  const record = { ...intent, adopted: { dataDir: dataDirOf(taking) } }
+  const record = { ...intent, adopted: { dataDir: conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir } }
   if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on this attachment')
   try {
     reserveAddresses(taking)
@@ -108,10 +108,6 @@ function reserveAddresses({ spec, conf }: Taking): void {
     const whose = holder === undefined ? 'another pod' : describeHolder(holder)
     throw new CniError('address-reserved', `${bare} is reserved by ${whose}`)
   }
-}
-
-function dataDirOf({ conf }: Taking): string {
-  return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir
 }
 
 // A line of `trestle adopt`, and the table of all lines.

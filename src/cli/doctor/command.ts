@@ -12,7 +12,7 @@ import { type Command, exitCode, type Input, UsageError } from '../shell/command
 import { type Finding, listDiagnoses, wordsOf } from '../shell/findings.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
-import { type Group, groups, type NodeFacts, type NotLooked, type PodFacts } from './facts.ts'
+import { type Group, groups, type NodeFacts, type NotLooked } from './facts.ts'
 import { judge } from './judge.ts'
 import { lookAtNode } from './look.ts'
 import { concerns, isUnknown } from './pod.ts'
@@ -69,7 +69,7 @@ async function run(input: Input): Promise<number> {
   const code = exitCodeOf(report)
   const text =
     values['short'] === true
-      ? shortText(report, `${versionText()}, Linux ${release()}`)
+      ? shortText(report, `${versionText}, Linux ${release()}`)
       : reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 })
   return print(input, { command: 'doctor', document: asDocument(report), text, code })
 }
@@ -121,14 +121,11 @@ function reportOf(facts: NodeFacts, { groups: selected, isMeant }: Selection, do
   const { pod, log = [] } = facts
   const all = judge(facts).filter(isMeant)
   const findings = pod === undefined ? all : all.filter((finding) => concerns(pod, finding, log))
-  const unknown = pod !== undefined && isUnknown(pod, log) ? [unknownPod(pod)] : []
+  const missing = 'is not known on this node: no record, no result of libcni, no sandbox, and nothing in the log'
+  const isMissing = pod !== undefined && isUnknown(pod, log)
+  const unknown: readonly NotLooked[] = isMissing ? [{ group: 'network', why: `${pod.asked} ${missing}` }] : []
   const notLooked = [...facts.notLooked, ...unknown].filter(({ group }) => selected.includes(group))
   return { facts, findings, notLooked, selected, done: [...done] }
-}
-
-function unknownPod({ asked }: PodFacts): NotLooked {
-  const why = `${asked} is not known on this node: no record, no result of libcni, no sandbox, and nothing in the log`
-  return { group: 'network', why }
 }
 
 /** With --fix alone: the list of repairs that --apply would make. */

@@ -32,7 +32,10 @@ export function lookAtConfiguration(
     ...(lint.prediction === undefined ? {} : { prediction: lint.prediction }),
     ...(choice?.file === undefined ? {} : { file: choice.file, network: choice.network }),
     plugins: used === undefined ? [] : pluginsOf(used, programs),
-    files: lints.flatMap((each) => wholeFile(each, programs)),
+    files: lints.flatMap((each) => {
+      const isOwn = pluginsOf(each, programs).some((plugin) => plugin.isOwn)
+      return each.list?.name === undefined ? [] : [{ file: each.file, network: each.list.name, isOwn }]
+    }),
     ...(lint.couldNotLook === true && existsSync(runtime.confDir) ? { couldNotLook: true } : {}),
   }
 }
@@ -44,12 +47,6 @@ function pluginsOf({ list }: FileLint, { isOwn }: Programs): readonly PluginFact
     const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
     return { type, conf, isOwn: isOwn(type), ...(typeof ipamType === 'string' ? { ipamType } : {}) }
   })
-}
-
-function wholeFile(lint: FileLint, programs: Programs) {
-  const name = lint.list?.name
-  if (name === undefined) return []
-  return [{ file: lint.file, network: name, isOwn: pluginsOf(lint, programs).some(({ isOwn }) => isOwn) }]
 }
 
 interface Agent {

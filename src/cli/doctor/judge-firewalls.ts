@@ -70,10 +70,6 @@ function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | 
   return plainCommands(seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet)))
 }
 
-function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
-  return network.subnets.length === 0 || seenBy(firewall, network).length > 0
-}
-
 /** The ranges whose packets the firewall sees. */
 function seenBy({ base }: FirewallFacts, { subnets }: PodNetwork): readonly string[] {
   return subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
@@ -82,12 +78,6 @@ function seenBy({ base }: FirewallFacts, { subnets }: PodNetwork): readonly stri
 function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
   if (base.kind === 'iptables') return [base.program.startsWith('ip6') ? 6 : 4]
   return base.family === 'ip' ? [4] : base.family === 'ip6' ? [6] : [4, 6]
-}
-
-/** The pods in words, as far as the chain sees them: their ranges, else their links. */
-function whatOf(firewall: FirewallFacts, network: PodNetwork): string {
-  const those = network.subnets.length > 0 ? seenBy(firewall, network) : network.links
-  return those.join(' and ')
 }
 
 /** Whether a rule names these pods. A negated rule names all others, and is ignored. */
@@ -185,8 +175,10 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
 
 /** The finding about a chain that drops unmatched packets. */
 function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, 'id' | 'run'>): readonly Finding[] {
-  if (!isOfFamily(firewall, network)) return []
-  const what = whatOf(firewall, network)
+  // The pods as far as the chain sees them: their ranges, else their links.
+  const pods = network.subnets.length > 0 ? seenBy(firewall, network) : network.links
+  if (network.subnets.length > 0 && pods.length === 0) return []
+  const what = pods.join(' and ')
   const message = `${placeText(firewall.base)} drops unmatched packets, and no rule of it names ${what}`
   return [findingOf({ on: `network ${network.name}`, message, ...about })]
 }
@@ -204,9 +196,8 @@ function plainCommands(lines: readonly string[]): string | undefined {
 /**
  * A bridge is accepted by name, so that neighbour discovery passes; routed pods have a link each, so their range is.
  */
-function inputAcceptCommands({ base }: FirewallFacts, { subnets, links }: PodNetwork): string | undefined {
-  const shared = links.filter((name) => !isPodLinkName(name))
-  const ranges = subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
-  const from = shared.length > 0 ? shared : ranges
-  return plainCommands(from.map((each) => inputAcceptLine(base, each)))
+function inputAcceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
+  const shared = network.links.filter((name) => !isPodLinkName(name))
+  const from = shared.length > 0 ? shared : seenBy(firewall, network)
+  return plainCommands(from.map((each) => inputAcceptLine(firewall.base, each)))
 }

@@ -116,13 +116,8 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
     const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
     const look = `look at \`ip route get ${first?.address}\``
     const cure = `${look}: remove that route or rule, or give one of the two another range`
-    return findingOf({
-      id: 'route-elsewhere',
-      on: first?.pod ?? link,
-      message,
-      cure,
-      ...(isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}),
-    })
+    const paste = isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}
+    return findingOf({ id: 'route-elsewhere', on: first?.pod ?? link, message, cure, ...paste })
   })
 }
 
@@ -130,12 +125,8 @@ function refused({ refusals }: KernelFacts): readonly Finding[] {
   return refusals.map(({ network, family, rule, asked }) => {
     const line = `ip -${family} rule del ${rule}`
     const run = isPlainCommand(line) ? { run: line } : {}
-    return findingOf({
-      id: 'rule-refuses',
-      on: `network ${network}`,
-      message: `${asked}: refused by \`${rule}\``,
-      ...run,
-    })
+    const message = `${asked}: refused by \`${rule}\``
+    return findingOf({ id: 'rule-refuses', on: `network ${network}`, message, ...run })
   })
 }
 

@@ -58,7 +58,7 @@ function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, message } : each))
 }
 
-const checkIds = {
+const checkIds: Readonly<Partial<Record<Target, string>>> = {
   add: 'probe-add',
   node: 'probe-node',
   gateway: 'probe-gateway',
@@ -67,7 +67,7 @@ const checkIds = {
   dns: 'probe-dns',
   'host-port': 'probe-host-port',
   del: 'probe-del',
-} as const satisfies Readonly<Partial<Record<Target, string>>>
+}
 
 /** Diagnoses that the configuration asks for. */
 const meant = ['policy-isolated', 'ports-isolated']
@@ -79,7 +79,7 @@ const causingGroups = ['kernel', 'network', 'firewall', 'configuration', 'host',
 function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   const byId = new Map<string, [Step, ...Step[]]>()
   for (const step of (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')) {
-    const id = step.known?.id ?? checkOf(step)
+    const id = step.known?.id ?? checkIds[step.target] ?? 'probe-pod'
     const before = byId.get(id)
     byId.set(id, before === undefined ? [step] : [...before, step])
   }
@@ -90,15 +90,11 @@ function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly 
     .map((found) => (isExplained && found.id !== 'probe-del' ? { ...found, severity: 'note' } : found))
 }
 
-function checkOf({ target }: Step): string {
-  return (checkIds as Readonly<Partial<Record<Target, string>>>)[target] ?? 'probe-pod'
-}
-
 /** The texts are those of the cause; the severity is that of the failed target. */
 function ofSteps(id: string, steps: readonly [Step, ...Step[]], on: string): Finding {
   const [first] = steps
   const texts = few(steps.map(({ detail = '', what }) => `${what}: ${detail.replaceAll('\n', '; ')}`))
-  const base = findingOf({ id: checkOf(first), on, message: texts })
+  const base = findingOf({ id: checkIds[first.target] ?? 'probe-pod', on, message: texts })
   const { known } = first
   if (known === undefined) return base
   const severity = meant.includes(id) ? 'note' : base.severity

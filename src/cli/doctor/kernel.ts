@@ -196,15 +196,13 @@ async function lookAtPolicyRules(run: Run, networks: readonly PodNetwork[], host
     const { stdout } = await run({ file: 'ip', args: ['-j', `-${family}`, 'rule', 'show'] })
     const rules: readonly PolicyRule[] = readDocuments(stdout)
     const uplinks = gateways(host, family)
-    const own = there.map((network) => ofFamily(network, family))
+    const own = there.map((network) => {
+      return { ...network, subnets: network.subnets.filter((subnet) => familyOf(subnet) === family) }
+    })
     const named = own.flatMap((network) => rules.flatMap((rule) => ruleOfPods(rule, network, uplinks)))
     return (await Promise.all(named.map(async (each) => await refusedBy(run, family, each)))).flat()
   })
   return (await Promise.all(found)).flat()
-}
-
-function ofFamily(network: PodNetwork, family: Family): PodNetwork {
-  return { ...network, subnets: network.subnets.filter((subnet) => familyOf(subnet) === family) }
 }
 
 /** A rule, and the direction of the packets that it names. */

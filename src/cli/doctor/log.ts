@@ -173,7 +173,7 @@ export const sandboxFailed = 'sandbox-failed'
  * podsandbox/sandbox_run.go), and of CRI-O (server/sandbox_run_linux.go).
  */
 const isBehindNetwork =
-  /(?:RunPodSandbox|(?:create|start)[- ](?:pod )?sandbox)[^\n]*(?:failed to (?:create containerd task|start sandbox container task)|desc = container create failed)/i
+  /(?:RunPodSandbox|pod sandbox|t sandbox)[^\n]*(?:failed to (?:create containerd|start sandbox container) task|container create failed)/i
 
 /** kubelet writes pod="NAMESPACE/NAME", containerd &PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}. */
 function podsIn(text: string): readonly string[] {

@@ -5,7 +5,6 @@ import { familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
-import type { Listed } from '../../commands/teardown/collect.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { emptyNamespace } from '../../plan/model/observed.ts'
@@ -16,15 +15,7 @@ import { allNetworks } from '../../system/store/records.ts'
 import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
-import {
-  type Group,
-  type NodeFacts,
-  type NotLooked,
-  type PodFacts,
-  type ProbeFacts,
-  type StateFacts,
-  unnamedSource,
-} from './facts.ts'
+import { type Group, type NodeFacts, type NotLooked, type PodFacts, type ProbeFacts, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
@@ -84,6 +75,11 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   // A container may see the node's links, and never has its state.
   const others = await look.at('network', podsOfOthers, [])
   const isStateSeen = hasState() || (why === undefined && hasOwnLinks(host))
+  const state = isStateSeen
+    ? await look.asRoot(['network', 'addresses', 'ports'], () => lookAtState(context, listed))
+    : undefined
+  // If a tool does not run in pods, the rest of the state is still examined.
+  for (const each of state?.podsNotSeen ?? []) look.add({ group: 'network', why: each })
   return {
     nowMs,
     networks,
@@ -95,9 +91,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
-      state: isStateSeen
-        ? await look.asRoot(['network', 'addresses', 'ports'], () => stateOf(context, listed, look))
-        : undefined,
+      state,
       firewalls: await look.asRoot('firewall', () => lookAtFirewalls(run, { specs, networks })),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile, look), undefined),
@@ -162,13 +156,6 @@ const needsRoot = 'it needs root: run it with sudo'
 function whyOf(error: unknown): string {
   if (error instanceof CniError) return `${error.message}${error.details === undefined ? '' : `: ${error.details}`}`
   return (error as Error).message
-}
-
-/** If a tool does not run in pods, the rest of the state is still examined. */
-async function stateOf(context: CallContext, listed: Listed, look: Look): Promise<StateFacts> {
-  const state = await lookAtState(context, listed)
-  for (const why of state.podsNotSeen) look.add({ group: 'network', why })
-  return state
 }
 
 function configurationsOf(look: Look, { facts, found }: Runtimes) {

@@ -71,17 +71,16 @@ async function runProber(request: ProbeRequest): Promise<Probed> {
   child.stdin.write(`${JSON.stringify(request)}\n`)
   try {
     const [printed] = await Promise.all([text(child.stdout), ended])
-    if (interruptedBy !== undefined) throw interrupted(interruptedBy)
+    if (interruptedBy !== undefined) {
+      const details = 'the throw-away pods are gone'
+      throw new CniError('call-interrupted', `ended by ${interruptedBy}`, { details })
+    }
     if (printed !== '') return JSON.parse(printed) as Probed
     return { failure: await killedText() }
   } finally {
     for (const timer of timers) clearTimeout(timer)
     for (const signal of signals) process.off(signal, onSignal)
   }
-}
-
-function interrupted(signal: string): CniError {
-  return new CniError('call-interrupted', `ended by ${signal}`, { details: 'the throw-away pods are gone' })
 }
 
 /** Cleans up after a prober that was killed. */
@@ -111,12 +110,9 @@ function whyNotProbeable(network: string, plugins: readonly ProbedPlugin[]): str
     const needs = `the plugin ${strange.type} needs more than its configuration (a pod of the API server, a link)`
     return `network ${network}: ${needs}: only lists of trestle and of ${mainTypes.join(', ')} are probed`
   }
-  const ipam = plugins.find(({ ipamType, isOwn }) => ipamType !== undefined && !isKnownIpam(ipamType, isOwn))
+  const isKnown = (type: string, isOwn: boolean) => type === 'host-local' || (isOwn && type === 'trestle')
+  const ipam = plugins.find(({ ipamType, isOwn }) => ipamType !== undefined && !isKnown(ipamType, isOwn))
   if (ipam === undefined) return undefined
   const why = `a throw-away pod could not give back what the plugin ${ipam.ipamType} hands out`
   return `network ${network}: ${why}: only trestle and host-local are probed`
-}
-
-function isKnownIpam(type: string, isOwn: boolean): boolean {
-  return type === 'host-local' || (isOwn && type === 'trestle')
 }

@@ -173,16 +173,13 @@ function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<strin
  * `cni-loopback` to each pod, trestle's too (containerd/go-cni, WithLoNetwork).
  */
 export function podsOfOthers(): readonly NotLooked[] {
+  const isLive = (path: string) => path !== '' && netnsState(identityOfNetns(path)) === 'live'
   const cached = allCachedAttachments().filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
   const others = cached.filter((attachment) => !isPartOurs(attachment))
   const types = [...new Set(others.flatMap((attachment) => cachedTypes(attachment).slice(0, 1)))].toSorted()
   return types.length === 0
     ? []
     : [{ group: 'network', why: `pods of ${types.join(', ')} are not compared with the kernel`, isPartial: true }]
-}
-
-function isLive(path: string): boolean {
-  return path !== '' && netnsState(identityOfNetns(path)) === 'live'
 }
 
 // Expectations for a pod, by its record and by libcni's cached result: later plugins may have changed it.

@@ -38,7 +38,8 @@ type Out = Pick<Input, 'isJson' | 'output'>
 function run({ words, isJson, output }: Input): number {
   const out: Out = { isJson, output }
   const [word] = words
-  if (word === undefined) return write(exitCode.fine, out, { codes: documents(errorCodes()) }, codeTitles())
+  if (word === undefined)
+    return write(exitCode.fine, out, { codes: documents(errorCodes()) }, errorCodes().map(codeTitle).join(''))
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
@@ -54,10 +55,6 @@ function write(code: number, out: Out, document: object, text: string): number {
 
 function documents(all: readonly Diagnosis[]) {
   return all.map(documentOf)
-}
-
-function codeTitles(): string {
-  return errorCodes().map(codeTitle).join('')
 }
 
 function explainCode(number: number, out: Out): number {

@@ -14,24 +14,31 @@ export interface Layer extends Span {
   readonly words: string
 }
 
-/** Patterns of callers. */
-const callers: readonly (readonly [who: string, pattern: RegExp])[] = [
+/** One expression of several parts. */
+export function anyOf(parts: readonly RegExp[], flags = ''): RegExp {
+  return new RegExp(parts.map(({ source }) => source).join('|'), flags)
+}
+
+/** Patterns of callers, each of several parts. A blank stands for any white space. */
+const parts: readonly (readonly [who: string, ...parts: readonly RegExp[]])[] = [
   [
     'kubelet',
-    /FailedCreatePodSandBox|Failed\s+(?:to\s+)?create\s+pod\s+sandbox|(?:Run|Stop)PodSandbox\s+from\s+runtime\s+service\s+failed|(?:Create|Kill)PodSandbox(?:Error|\s+for\s+pod)?|networkPlugin\s+\w+\s+failed\s+to\s+(?:set\s+up|teardown)\s+pod\s+"[^"]*"(?:\s+network)?|Error\s+syncing\s+pod|error\s+killing\s+pod/i,
+    /FailedCreatePodSandBox|Failed (?:to )?create pod sandbox|Error syncing pod|error killing pod/,
+    /(?:Run|Stop)PodSandbox from runtime service failed|(?:Create|Kill)PodSandbox(?:Error| for pod)?/,
+    /networkPlugin \w+ failed to (?:set up|teardown) pod "[^"]*"(?: network)?/,
   ],
-  ['the runtime, over CRI', /rpc\s+error:\s+code\s+=\s+\w+\s+desc\s+=/],
-  ['containerd', /failed\s+to\s+(?:setup|destroy)\s+network\s+for\s+sandbox\s+"[^"]*"/],
+  ['the runtime, over CRI', /rpc error: code = \w+ desc =/],
+  ['containerd', /failed to (?:setup|destroy) network for sandbox "[^"]*"/],
   [
     'CRI-O or podman',
-    /failed\s+to\s+(?:create|destroy)\s+pod\s+network\s+sandbox\s+\S+|error\s+(?:adding|removing|while\s+adding)\s+pod\s+\S* ?(?:to|from)\s+CNI\s+network\s+"[^"]*"|error\s+configuring\s+network\s+namespace\s+for\s+container\s+\S+/i,
+    /failed to (?:create|destroy) pod network sandbox \S+|error configuring network namespace for container \S+/,
+    /error (?:adding|removing|while adding) pod \S*\s?(?:to|from) CNI network "[^"]*"/,
   ],
-  ['nerdctl', /failed\s+to\s+call\s+cni\.(?:Setup|Remove)/],
-  [
-    'Multus',
-    /error\s+adding\s+container\s+to\s+network\s+"[^"]*"|CNI\s+request\s+failed\s+with\s+status\s+\d+|CmdAdd\s+\(shim\)|Multus:/,
-  ],
+  ['nerdctl', /failed to call cni\.(?:Setup|Remove)/],
+  ['Multus', /error adding container to network "[^"]*"|CNI request failed with status \d+|CmdAdd \(shim\)|Multus:/],
 ]
+
+const callers = parts.map(([who, ...all]) => [who, new RegExp(anyOf(all).source.replaceAll(' ', '\\s+'), 'i')] as const)
 
 const pluginPattern = /plugin\s+type=["']([^"']+)["'](?:\s+name=["'][^"']*["'])?\s+failed\s+\((\w+)\)/
 const programPattern = /running\s+\[(?:\S{0,200}\/)?([\w-]{1,40})[^\]]{0,2000}\](?::\s+exit\s+status\s+\d+)?/

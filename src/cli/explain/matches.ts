@@ -2,14 +2,19 @@
 // The errors of other programs in a text, with their positions.
 
 import { diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
-import type { Span } from './layers.ts'
+import { anyOf, type Span } from './layers.ts'
 
 /** A known error in a text. `said`: the words that were recognised. */
 export type Match = KnownError & Span & { readonly said: string }
 
 /** Errors of image pulls, volumes and the API server's hooks, which have the same words. */
-const otherMatters =
-  /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus|Configuration|s\[\d)/i
+const otherMatters = anyOf(
+  [
+    /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint/,
+    /\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus|Configuration|s\[\d)/,
+  ],
+  'i',
+)
 
 /**
  * The errors of other programs in a plain text (plainText); two errors of a kind share no words. `isOurs`: the text has
@@ -92,21 +97,20 @@ export function wordsOf(match: RegExpExecArray): Span & { readonly said: string 
 // Decides whether a text is about pods' networks; words that other programs print too count only in such a text.
 
 /** Words of CNI calls and configurations, names of networks and their parts, tools and kernel objects. */
-const aboutNetworks = new RegExp(
+const aboutNetworks = anyOf(
   [
     /\bcni\d*\b|cni-|cniVersion|plugin type=|netplugin|networkPlugin|network: "?Unauthorized|pod network|setup network/,
     /network (?:for (?:pod|sandbox)|namespace|sandbox|plugin|policy|device)|netns|sandbox add|conflist|net\.d\b/,
-    /configuration list|IPAM|IP ranges|range set \d|pod ?CIDR|invalid subnet -|invalid CIDR (?!address)|CIDR address: [[\w]|IPv[46] allocator|find plugin|allocating IP|allocation failed|on network/,
+    /configuration list|IPAM|IP ranges|range set \d|pod ?CIDR|invalid subnet -|invalid CIDR (?!address)/,
+    /CIDR address: [[\w]|IPv[46] allocator|find plugin|allocating IP|allocation failed|on network|set gateway\b/,
     /NetworkStatus|PodDelegates|register network|containernetworking|network-policy-agent|ip_forward|\bbr[_-]n(?:etfilter|f-)/,
     /multus|flannel|calico|tigera|cilium|\bsubsys=|antrea|kube-?ovn|ovn-?k|ofproto|openvswitch|whereabouts|spiderpool/,
     /kube-router|weave|kubenet|kube-?proxy|\bproxier\b|azure-(?:vnet|cns)|aws-node|ipamd|vpc-resource-controller|terway/,
     /sriov|istio-cni|linkerd-cni|danm|\bnsx\b|netavark|docker-proxy|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]/,
     /\bveth[\da-z]{4,}\b|vxlan|netlink|Link not found|Could not process rule: |\bnft\b|conntrack|\b(?:ip6?|eb)tables\b/,
-    /\bDNAT\b|MASQUERADE\b|\bqdisc\b|set gateway\b|add (?:IP |new )?(?:v4 )?routes?\b|exec: "(?:\/\S*\/)?(?:brctl|ethtool|tc|ip)": /,
+    /\bDNAT\b|MASQUERADE\b|\bqdisc\b|add (?:IP |new )?(?:v4 )?routes?\b|exec: "(?:\/\S*\/)?(?:brctl|ethtool|tc|ip)": /,
     /\b(?:10\.(?:\d{1,3}\.0|152\.183)|172\.(?:20|30)\.0)\.1:443\b|GLIBC_[\d.]+' not found(?! \(required)/,
-  ]
-    .map(({ source }) => source)
-    .join('|'),
+  ],
   'i',
 )
 

@@ -4,7 +4,7 @@
 
 import { type Diagnosis, diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, idsOfCode, isErrorId } from '../../cni/model/error-code.ts'
-import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
+import { aftermathOf, anyOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
 
 /** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
@@ -69,7 +69,7 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const candidates = main.filter((match) => distance(match) === nearest)
   const isCause = (match: Match): boolean => {
     if (!candidates.includes(match)) return false
-    const further = candidates.some(({ from }) => from > match.from && isSameLine(text, match.from, from))
+    const further = candidates.some(({ from }) => from > match.from && !text.slice(match.from, from).includes('\n'))
     return nearest === 2 ? match === candidates[0] : !further
   }
   const roleOf = (match: Match): Role => (isCause(match) ? 'cause' : main.includes(match) ? 'around' : 'after')
@@ -77,10 +77,6 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   return matches
     .map((match): Found => ({ ...match, role: roleOf(match) }))
     .sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.from - b.from)
-}
-
-function isSameLine(text: string, from: number, to: number): boolean {
-  return !text.slice(from, to).includes('\n')
 }
 
 /** Words with an id or code of trestle. */
@@ -183,8 +179,14 @@ export function plainText(text: string): string {
 // The unrecognised fragments of a text, without the frame of log lines.
 
 /** Times, log headers and ids, which say nothing about the error. */
-const frame =
-  /\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\b|\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]{1,99}\.go:\d+\]|[\w./-]{1,99}\.go:\d+\]?|\b\w+\[\d+\]:|\b[\da-f]{8}-[\da-f]{4}-[\da-f-]{14,}|\b[\da-f]{8,}\b|\b(?:level|time|msg|err|error)=/g
+const frame = anyOf(
+  [
+    /\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\b/,
+    /\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]{1,99}\.go:\d+\]|[\w./-]{1,99}\.go:\d+\]?|\b\w+\[\d+\]:/,
+    /\b[\da-f]{8}-[\da-f]{4}-[\da-f-]{14,}|\b[\da-f]{8,}\b|\b(?:level|time|msg|err|error)=/,
+  ],
+  'g',
+)
 
 const letters = /[a-zA-Z]{2}/
 

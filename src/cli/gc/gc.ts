@@ -152,14 +152,13 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
   const all = [...verdicts, ...reservations, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
-  const ending = isApplied ? `${collected + others} collected` : countToCollect(count('collect') + inTheWay.length)
+  const toCollect = count('collect') + inTheWay.length
+  const ending = isApplied
+    ? `${collected + others} collected`
+    : `${toCollect} to collect${toCollect === 0 ? '' : ' (--apply does it)'}`
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
   const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...pending].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
-}
-
-function countToCollect(count: number): string {
-  return `${count} to collect${count === 0 ? '' : ' (--apply does it)'}`
 }
 
 // The containers that exist by the word of the runtimes: sandboxes over CRI, and all containers of containerd.

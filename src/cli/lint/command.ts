@@ -2,6 +2,7 @@
 // `trestle lint`: finds faults of a configuration, and predicts the file that each runtime uses.
 
 import { statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
@@ -18,7 +19,6 @@ import { nodeFindings, openNode } from './node.ts'
 import { extensionOf, hasPluginFiles, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import {
-  binDirsFor,
   copyFindings,
   lookAtNode,
   type NodeView,
@@ -158,7 +158,8 @@ export function look(name: string | undefined, node: NodeView, binDirs?: readonl
   return lookAtDirectories(targets, { node, binDirs, isNamed: name !== undefined })
 }
 
-function lookAtFile(name: string, { runtimes }: NodeView, binDirs = binDirsFor(name, runtimes)): Linted {
+function lookAtFile(name: string, { runtimes }: NodeView, named?: readonly string[]): Linted {
+  const binDirs = named ?? targetOf(dirname(name), runtimes).binDirs
   const programs = programsIn(binDirs, runtimes)
   const text = readInputText(name)
   const lints = lintFile(name, text, programs)

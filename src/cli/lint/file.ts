@@ -46,7 +46,8 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   const form = formOf(file, source.root)
   const { list, found } = lintSource(source, form, programs)
   const all = [...findings, ...found.map((each) => findingAtKey(source, each))]
-  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+  const sorted = all.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
+  return { file, findings: [...sorted, ...binDir(file, programs)], form, list, root: source.root }
 }
 
 /** Findings about a JSON object, each with the steps to its place. */
@@ -69,10 +70,6 @@ export function lintSource(
 /** A valid name for a file without one, so that the rest can be read. */
 function nameOf({ name }: ListRead): string {
   return name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) ? name : 'unnamed'
-}
-
-function byPlace(a: Finding, b: Finding): number {
-  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0)
 }
 
 function binDir(file: string, programs: Programs): readonly Finding[] {
@@ -153,7 +150,10 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const shape = upstreamShape(type, ipamType)
   if (shape === undefined) return [...found, ...flannelKeys(entry, type)]
   const ofIpam = ipamProblems(entry, type, head)
-  found.push(...valueProblems(entry, type), ...(hasVirtualMachine(about.list) ? ofIpam.filter(isOfPod) : ofIpam))
+  found.push(
+    ...valueProblems(entry, type),
+    ...(hasVirtualMachine(about.list) ? ofIpam.filter(({ id }) => id !== 'no-default-route') : ofIpam),
+  )
   found.push(...ipamTypeMissing(entry, type))
   if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
   // The effect on pods does not matter if the plugin refuses each ADD.
@@ -168,10 +168,6 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
 /** tc-redirect-tap of Firecracker: the guest takes its default route from the result's gateway, not from a route. */
 function hasVirtualMachine({ plugins }: ListRead): boolean {
   return plugins.some(({ conf }) => lookUp(conf, 'type') === 'tc-redirect-tap')
-}
-
-function isOfPod({ id }: Found): boolean {
-  return id !== 'no-default-route'
 }
 
 /** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */

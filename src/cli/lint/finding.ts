@@ -32,10 +32,6 @@ export interface Source {
   readonly standIns?: readonly number[]
 }
 
-export function sourceOf(file: string, text: string, root: Source['root']): Source {
-  return { file, text, root, places: placesOf(text) }
-}
-
 export function findingIn(file: string, { id, message, cause, cure, severity }: Found): Finding {
   return published({ id, on: file, file, message, cause, cure, severity })
 }
@@ -90,7 +86,7 @@ const space = /[ \t\r\n]*/y
 const token = /"(?:[^"\\]|\\.)*"|[^\s,\]}:]+/y
 
 /** `text` must be JSON (JSON.parse takes it), nested at most a few hundred levels deep. */
-function placesOf(text: string): JsonPlaces {
+export function placesOf(text: string): JsonPlaces {
   const places = new Map<string, JsonPlace>()
   const duplicates: DuplicateKey[] = []
 

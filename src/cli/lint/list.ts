@@ -124,12 +124,8 @@ function entriesOf(plugins: readonly unknown[]): Pick<ListRead, 'plugins' | 'fou
   for (const [index, conf] of plugins.entries()) {
     const steps = ['plugins', index]
     if (!isObject(conf)) {
-      found.push({
-        id: 'wrong-type',
-        message: `plugins[${index}]: ${shown(conf)} is no object`,
-        cure: 'use { … }',
-        steps,
-      })
+      const message = `plugins[${index}]: ${shown(conf)} is no object`
+      found.push({ id: 'wrong-type', message, cure: 'use { … }', steps })
     } else entries.push({ conf, steps, index })
   }
   return { plugins: entries, found }
@@ -153,14 +149,8 @@ function switchProblems(root: Source['root'], form: Form): readonly Found[] {
   return ['disableCheck', 'disableGC', 'loadOnlyInlinedPlugins'].flatMap((key): readonly Found[] => {
     const value = root[key]
     if (value === undefined || typeof value === 'boolean' || /^(true|false)$/i.test(String(value))) return []
-    return [
-      {
-        id: 'wrong-type',
-        message: `${key}: ${shown(value)} is not true or false`,
-        cure: 'use true or false',
-        steps: [key],
-      },
-    ]
+    const message = `${key}: ${shown(value)} is not true or false`
+    return [{ id: 'wrong-type', message, cure: 'use true or false', steps: [key] }]
   })
 }
 

@@ -46,11 +46,8 @@ export function openPrograms(directories: readonly string[], others: readonly st
     problemOf: (type, version) => {
       const { problem, versions } = programOf(type)
       if (problem !== undefined || version === undefined || versions.includes(version)) return problem
-      return {
-        id: 'plugin-version',
-        message: `the plugin ${shown(type)} does not support cniVersion ${version}`,
-        cure: `use one that it supports: ${versions.map(shown).join(', ')}`,
-      }
+      const message = `the plugin ${shown(type)} does not support cniVersion ${version}`
+      return { id: 'plugin-version', message, cure: `use one that it supports: ${versions.map(shown).join(', ')}` }
     },
   }
 }
@@ -121,11 +118,8 @@ function startProblem(file: string): Problem | undefined {
   const { problem, interpreter } = formatProblem(readHead(file), { size, architecture: process.arch })
   if (problem !== undefined) return { id: 'plugin-wrong-format', message: `${file}: ${problem}`, cure: undefined }
   if (interpreter === undefined || mayRun(interpreter)) return undefined
-  return {
-    id: 'plugin-wrong-format',
-    message: `${file} is a script for ${shown(interpreter)}, which cannot be started`,
-    cure: 'install the interpreter, or correct the first line',
-  }
+  const message = `${file} is a script for ${shown(interpreter)}, which cannot be started`
+  return { id: 'plugin-wrong-format', message, cure: 'install the interpreter, or correct the first line' }
 }
 
 function versionsOf(file: string): Program {
@@ -140,10 +134,8 @@ function versionsOf(file: string): Program {
   const versions = status === 0 ? supportedIn(stdout) : undefined
   if (versions !== undefined) return { versions }
   const why = status === null ? (error?.message ?? 'it was killed') : `status ${status}, no list of versions`
-  return {
-    problem: { id: 'plugin-version', message: `${file} does not answer VERSION: ${why}`, cure: undefined },
-    versions: [],
-  }
+  const message = `${file} does not answer VERSION: ${why}`
+  return { problem: { id: 'plugin-version', message, cure: undefined }, versions: [] }
 }
 
 function supportedIn(stdout: string): readonly string[] | undefined {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings about the runtimes' directories. Pure.
 
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { namesIfThere } from '../../system/files/if-there.ts'
 import { type DeadFlag, deadKubeletFlags, processesOf } from '../node/processes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
@@ -69,7 +69,7 @@ export function unusedDirectory(
   runtimes: readonly NodeRuntime[],
   isNamed: boolean,
 ): readonly Finding[] {
-  const running = runtimes.filter(({ pid, socket }) => pid !== undefined || socket !== undefined)
+  const running = runtimes.filter(isRunning)
   const read = running.flatMap(directoriesOf)
   const [first] = running
   if (first === undefined || read.includes(directory)) return []
@@ -88,12 +88,8 @@ export function copyFindings(directories: readonly (readonly FileLint[])[]): rea
     const name = lint.list?.name
     const other = name === undefined ? undefined : first.find(({ list }) => list?.name === name)
     if (other === undefined || JSON.stringify(other.root) === JSON.stringify(lint.root)) return []
-    return [
-      findingIn(lint.file, {
-        id: 'copies-differ',
-        message: `its network ${name} differs from the one in ${other.file}`,
-      }),
-    ]
+    const message = `its network ${name} differs from the one in ${other.file}`
+    return [findingIn(lint.file, { id: 'copies-differ', message })]
   })
 }
 
@@ -102,7 +98,7 @@ export function runtimeLine(runtime: NodeRuntime): string {
   const { settings, source, edit, root, isDenied } = runtime
   const inside = root === '' ? '' : `, in its own mount namespace (${root})`
   const unsure = isDenied === true ? '; its settings may not be read: run it as root' : ''
-  const state = runtime.pid === undefined && runtime.socket === undefined ? ', which does not run' : ''
+  const state = isRunning(runtime) ? '' : ', which does not run'
   const where = `${directoriesText(settings)}${inside}`
   return `${runtimeText(runtime)}${state}: ${where} (${source}; edit ${edit.file})${unsure}`
 }
@@ -135,11 +131,6 @@ export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): T
   const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
   const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => runtime === 'CRI-O')
   return { directory, readers, binDirs: binDirsOf(owners), isOfCrio }
-}
-
-/** The plugin directories of a file: of the runtime that reads it, or else of the first one. */
-export function binDirsFor(file: string, runtimes: readonly NodeRuntime[]): readonly string[] {
-  return targetOf(dirname(file), runtimes).binDirs
 }
 
 function isRunning({ pid, socket }: NodeRuntime): boolean {

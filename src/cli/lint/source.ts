@@ -5,7 +5,7 @@ import { parseConfig, undecodable } from '../../cni/json/config-json.ts'
 import { findJsonProblem, type JsonProblem } from '../../cni/json/json-problem.ts'
 import { toCniError } from '../../cni/model/error.ts'
 import type { Finding } from '../shell/findings.ts'
-import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, type Source, sourceOf } from './finding.ts'
+import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, placesOf, type Source } from './finding.ts'
 import { directiveAt, placeholderAt, unrendered } from './templates.ts'
 
 interface ReadSource {
@@ -27,7 +27,7 @@ export function readSource(file: string, text: string): ReadSource {
   if (mended === undefined) return { findings }
   try {
     const standIns = problems.flatMap(({ id, offset }) => (id === 'placeholder' ? [offset] : []))
-    const source = { ...sourceOf(file, mended, parseConfig(mended)), text, standIns }
+    const source = { file, text, root: parseConfig(mended), places: placesOf(mended), standIns }
     if (source.root['kind'] === 'NetworkAttachmentDefinition') {
       const message = 'this is a NetworkAttachmentDefinition'
       return { findings: [...findings, findingAtKey(source, { id: 'network-attachment', message, steps: ['kind'] })] }

@@ -66,13 +66,12 @@ export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly 
     return { process, program, files: readers[program](process) }
   })
   const serving = running.filter(({ files }) => files.hasCri)
-  const addresses = serving.map((seen) => addressOf(seen))
   // Only existing sockets: the file may have changed since the process began to listen.
-  const sockets = runtimeSockets(addresses)
+  const sockets = runtimeSockets(serving.map(addressOf))
   const asked = await Promise.all(sockets.map((socket) => bySocket(socket, serving, timeoutMs)))
   const answered = asked.flatMap((each) => each ?? [])
   const silent = serving.filter((seen) => !answered.some(({ pid }) => pid === seen.process?.pid))
-  const others = silent.map((seen) => byFiles(seen))
+  const others = silent.map(byFiles)
   const all = [...answered, ...others]
   return all.length > 0 ? all.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0)) : installed()
 }
@@ -114,7 +113,7 @@ function byFiles(seen: Seen): NodeRuntime {
 function installed(): readonly NodeRuntime[] {
   const all = programNames.map((program): Seen => ({ program, files: readers[program]() }))
   const there = all.filter(({ files }) => (files.files.length > 0 || files.problem !== undefined) && files.hasCri)
-  return there.map((seen) => byFiles(seen))
+  return there.map(byFiles)
 }
 
 interface About {

@@ -141,13 +141,10 @@ function foundByNow({ runs }: AddFacts): Pick<NetworkFacts, 'before' | 'networks
     return { before, networks: before === undefined ? [] : [before], host: isBridged ? undefined : emptyNamespace }
   const { name, mac, mtu, addresses } = before.bridge
   const bridge = { ...lo, name, mac, mtu, addresses, kind: 'bridge' }
-  const end = spec?.host && { ...lo, ...spec.host, mtu: spec.mtu, addresses: [], master: name, ...flagsOf(spec) }
+  const { hairpin = false, isolated = false } = spec?.port ?? {}
+  const end = spec?.host && { ...lo, ...spec.host, mtu: spec.mtu, addresses: [], master: name, hairpin, isolated }
   const links = [bridge, ...(end === undefined ? [] : [end])].map((link) => [link.name, link] as const)
   return { before, networks: [before], host: { links: new Map(links), routes: new Map() } }
-}
-
-function flagsOf({ port }: AttachmentSpec) {
-  return { hairpin: port?.hairpin ?? false, isolated: port?.isolated ?? false }
 }
 
 function networksOf({ runs }: AddFacts): readonly NetworkSpec[] {

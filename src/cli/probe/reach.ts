@@ -77,7 +77,9 @@ export async function tried(trial: Trial, probe: Probe): Promise<Step> {
   if (target === 'gateway' && from !== undefined && (await isNeighbour(trial, from, address))) {
     return skipped(what, target, `it is there, and the node does not answer pods (${failure})`)
   }
-  const known = await knownCause(trial, probe)
+  const { network } = trial.runtime
+  const about = { network, nodeAddresses: await nodeAddresses(trial) }
+  const known = causeOf({ target, family: familyOf(address), from, to: probe.to, ...about })
   return { what, target, outcome: 'failed', detail: failure, ms, ...(known === undefined ? {} : { known }) }
 }
 
@@ -117,10 +119,4 @@ export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, 
 export async function nodeAddresses({ runtime }: Pick<Trial, 'runtime'>): Promise<readonly string[]> {
   const { stdout } = await runtime.run({ file: 'ip', args: ['-o', 'addr', 'show'] })
   return [...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, found = '']) => found)
-}
-
-async function knownCause(trial: Trial, { target, address, from, to }: Probe) {
-  const family = familyOf(address)
-  const about = { network: trial.runtime.network, nodeAddresses: await nodeAddresses(trial) }
-  return causeOf({ target, family, from, to, ...about })
 }

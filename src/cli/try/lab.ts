@@ -3,9 +3,10 @@
 // uplink. Both end with the mount and pid namespaces of the process.
 
 import { existsSync, mkdirSync } from 'node:fs'
-import { familyOf, overlaps, parseCidr } from '../../cni/model/address.ts'
+import { familyOf } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { overlapOf } from '../lint/semantics.ts'
 
 export const outside = 'outside'
 
@@ -24,7 +25,7 @@ export interface Uplink {
 
 /** Addresses for the uplink that are in none of `ranges` (CIDR texts). */
 export function uplinkApartFrom(ranges: readonly string[]): Uplink {
-  const isFree = (cidr: string) => !ranges.some((range) => isOverlap(range, cidr))
+  const isFree = (cidr: string) => overlapOf(ranges, [cidr]) === undefined
   const v4 = uplinks4.find((prefix) => isFree(`${prefix}.0/24`)) ?? uplinks4[0]
   const v6 = uplinks6.find((prefix) => isFree(`${prefix}::/64`)) ?? uplinks6[0]
   return { node: { 4: `${v4}.2`, 6: `${v6}::2` }, outside: { 4: `${v4}.1`, 6: `${v6}::1` } }
@@ -43,16 +44,10 @@ export async function openLab(run: Run, uplink: Uplink): Promise<void> {
   await mount('tmpfs', 'tmpfs', delegateState)
   mkdirSync('/run/lock')
   await must(run, ['ip', 'link', 'set', 'lo', 'up'])
-  await addNetns(run, outside)
+  await must(run, ['ip', 'netns', 'add', outside])
+  await must(run, ['ip', '-n', outside, 'link', 'set', 'lo', 'up'])
   await must(run, ['ip', '-batch', '-'], nodeSide(uplink))
   await must(run, ['ip', '-n', outside, '-batch', '-'], outsideSide(uplink))
-}
-
-/** Makes an empty namespace with `lo` up; returns its path. */
-async function addNetns(run: Run, name: string): Promise<string> {
-  await must(run, ['ip', 'netns', 'add', name])
-  await must(run, ['ip', '-n', name, 'link', 'set', 'lo', 'up'])
-  return `/run/netns/${name}`
 }
 
 /** Makes the outside answer to `address`, whatever its source: it has a route back through the node. */
@@ -94,9 +89,4 @@ function outsideSide({ outside: far }: Uplink): string {
 
 function lines(words: readonly string[]): string {
   return words.map((line) => `${line}\n`).join('')
-}
-
-function isOverlap(a: string, b: string): boolean {
-  const [one, other] = [parseCidr(a), parseCidr(b)]
-  return one !== undefined && other !== undefined && overlaps(one, other)
 }

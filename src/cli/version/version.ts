@@ -9,18 +9,11 @@ import { print } from '../shell/output.ts'
 declare const TRESTLE_VERSION: string | undefined
 declare const TRESTLE_COMMIT: string | undefined
 
-function buildInfo(): { readonly version: string; readonly commit: string } {
-  return {
-    version: typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION,
-    commit: typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT,
-  }
-}
+const version = typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION
+const commit = typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT
 
 /** Name, version and commit, for a line of another command. */
-export function versionText(): string {
-  const { version, commit } = buildInfo()
-  return `trestle ${version} (${commit})`
-}
+export const versionText = `trestle ${version} (${commit})`
 
 export const versionCommand: Command = {
   name: 'version',
@@ -31,10 +24,9 @@ export const versionCommand: Command = {
   options: {},
   examples: ['trestle version', 'trestle version -o json'],
   run: (input) => {
-    const { version, commit } = buildInfo()
     const node = process.version.slice(1)
     const document = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
-    const text = `${versionText()}, Node ${node}, ${process.arch}\nCNI ${supportedVersions.join(', ')}\n`
+    const text = `${versionText}, Node ${node}, ${process.arch}\nCNI ${supportedVersions.join(', ')}\n`
     return print(input, { command: 'version', document, text, code: exitCode.fine })
   },
 }
