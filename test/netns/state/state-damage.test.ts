@@ -21,6 +21,8 @@ import { type Finished, trestle } from '../../support/host.ts'
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
 const random = randomFrom(seed)
+/** Without isFull: of the kinds of file, every third with each damage. */
+const part = 3
 /** A call lasts 20 s at most; nothing here has to wait for anybody. */
 const longestMs = 10_000
 
@@ -101,7 +103,8 @@ describe('a damaged state directory', () => {
       const names = Object.keys(calls)
       const turn = seed + Object.keys(damages).indexOf(how)
       const wrong = Object.keys(kinds).flatMap((kind, at) => {
-        // Over all damages, each kind meets every call.
+        if (!isFull && (at + turn) % part !== 0) return []
+        // Over all damages, each kind meets every call with isFull, and else a part of them.
         const chosen = isFull ? names : [names[(at + turn) % names.length] ?? '']
         const told = chosen.filter((name) => !isGivenAway(kind, how, name))
         return told.flatMap((name) => play(`${kind}: ${how}`, name, () => damage(kind, how)))
@@ -118,7 +121,7 @@ describe('a damaged state directory', () => {
       const wrong = Object.keys(kinds).flatMap((kind) => {
         worn.reset()
         const lengths = cutLengths(readFileSync(worn.path(kind), 'utf8'), random, 50)
-        const chosen = isFull ? lengths : sample(lengths, 3)
+        const chosen = isFull ? lengths : sample(lengths, 1)
         return chosen.flatMap((length) =>
           play(`${kind}: cut to ${length}`, sample(names, 1)[0] ?? '', () => truncateSync(worn.path(kind), length)),
         )
@@ -131,10 +134,11 @@ describe('a damaged state directory', () => {
 
 describe('after a file was damaged', () => {
   const names = Object.keys(damages)
-  /** Every kind and every damage at least once. */
-  const pairs = Object.keys(kinds).flatMap((kind, at) =>
-    (isFull ? names : [names[(at + seed) % names.length] ?? '']).map((how) => [kind, how] as const),
-  )
+  /** Every kind with every damage, or every second kind with one of them. */
+  const pairs = Object.keys(kinds).flatMap((kind, at) => {
+    if (!isFull && (at + seed) % 2 !== 0) return []
+    return (isFull ? names : [names[(at + seed) % names.length] ?? '']).map((how) => [kind, how] as const)
+  })
 
   it.each(pairs)('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
     const worn = openWorn()

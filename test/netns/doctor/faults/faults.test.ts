@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults that users met, each made by a script: doctor, lint and explain call it by its id, and by no other; the cure that
-// is printed is run as it stands, and pods have traffic. A third of them, by seed; all with TRESTLE_TEST_FULL=1. Prints
+// is printed is run as it stands, and pods have traffic. A fifth of them, by seed; all with TRESTLE_TEST_FULL=1. Prints
 // the matrix.
 
 import { execaSync } from 'execa'
@@ -14,7 +14,7 @@ import { matrixText } from './matrix.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
-const some = isFull ? allFaults : shuffled(allFaults, seed).slice(0, Math.ceil(allFaults.length / 3))
+const some = isFull ? allFaults : shuffled(allFaults, seed).slice(0, Math.ceil(allFaults.length / 5))
 // One node after the other.
 const order = Object.keys(nodeKinds)
 const kindOf = ({ on = 'bridge' }: Fault): NodeKind => on
