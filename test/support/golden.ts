@@ -9,6 +9,7 @@ import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachmen
 import type { Lease } from '../../src/plan/model/lease.ts'
 import type { Op } from '../../src/plan/model/op.ts'
 import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
+import { interfaceConf } from '../../src/plan/modes/drivers.ts'
 import type { Plan, Stage } from '../../src/plan/order/stage.ts'
 import { stageLine } from './steps.ts'
 
@@ -32,7 +33,8 @@ export const madeUpMaster = {
 }
 
 /** What is to be made of a configuration and a lease, on a machine with the usual MTU. */
-export function specsOf(conf: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
+export function specsOf(read: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
+  const conf = interfaceConf(read)
   const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500, master: madeUpMaster })
   return { spec, network: buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
 }

@@ -23,7 +23,7 @@ export interface Planned {
 /** Plans the first ADD of a network, a later one and the DEL. Throws CniError as the real ones do. */
 export function planEverything(call: Invocation, conf: NetConf): Planned {
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
-  const mtu = conf.mtu === 'auto' ? 1500 : conf.mtu
+  const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? 1500 : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId: 'machine' }
   const adds = (['first', 'later'] as const).map((finds) => assumedAdd(begun, finds))
   const [add] = adds as [AssumedAdd]
@@ -46,12 +46,12 @@ function readBack(key: AttachmentKey, { spec, network }: AssumedAdd): Pick<Assum
 }
 
 /** Links that a configuration or a previous result names, and those that are called by the attachment's ids. */
-function namesOf(key: AttachmentKey, { prevResult }: NetConf, { spec, network }: AssumedAdd): KnownNames {
+function namesOf(key: AttachmentKey, conf: NetConf, { spec, network }: AssumedAdd): KnownNames {
   const { bridge } = network ?? {}
   const links = [
     ...[key.ifName, bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer, newMacvlanName(key)],
     ...[spec?.host?.name, spec?.bandwidth?.egress?.ifb, spec?.macvlan?.master],
-    ...(prevResult?.interfaces ?? []).map(({ name }) => name),
+    ...((conf.mode !== 'ipam' && conf.prevResult?.interfaces) || []).map(({ name }) => name),
   ]
   const known = ['lo', ...links].filter((name) => name !== undefined)
   return { links: new Set(known), aliases: [aliasOf(key), ifbAlias(key)] }

@@ -4,13 +4,13 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { InterfaceNetConf } from '../../cni/model/net-conf.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { settleKilledCalls } from '../../commands/teardown/teardown.ts'
 import type { AttachmentSpec, BandwidthSpec } from '../../plan/model/attachment.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import { buildSpec } from '../../plan/modes/build-spec.ts'
-import { gatewayModes, modeOf } from '../../plan/modes/modes.ts'
+import { driverOf } from '../../plan/modes/drivers.ts'
 import { hostPortSpec } from '../../plan/rules/host-ports.ts'
 import { iptablesRemovals } from '../../plan/upstream/iptables-rules.ts'
 import { cachedAddresses, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
@@ -186,7 +186,7 @@ function keyText({ containerId, ifName, addresses }: Pick<Entry, 'containerId' |
 
 /** The configuration of an adopted pod, as ADD would have read it, and the attachment of that configuration. */
 export interface Adoption {
-  readonly conf: NetConf
+  readonly conf: InterfaceNetConf
   readonly spec: AttachmentSpec
 }
 
@@ -206,7 +206,7 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
   const made = buildSpec({ key, conf, lease, mtu: host.mtu })
   requireSameBridge(made, host)
   const { bandwidth: shaped, ...rest } = made
-  const link = modeOf(made).isRouted ? host.name : (made.hostPorts?.link ?? '')
+  const link = driverOf(made).isRouted ? host.name : (made.hostPorts?.link ?? '')
   const hostPorts = hostPortSpec(conf, made.ips, link)
   const bandwidth = shaped && bandwidthOf(shaped, { live, links })
   return {
@@ -223,7 +223,7 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
 }
 
 /** The configuration that ADD would read, with the runtime's additions from the time of the pod's ADD. */
-function confOf({ list, plugin }: Target, { cached }: LivePod): NetConf {
+function confOf({ list, plugin }: Target, { cached }: LivePod): InterfaceNetConf {
   const stdin = JSON.stringify(requestConf(list, plugin, { capabilityArgs: cached.capabilityArgs }))
   const args = [...cached.args.filter(([key]) => key !== 'IgnoreUnknown'), ['IgnoreUnknown', '1'] as const]
   const conf = readConfig(
@@ -236,7 +236,7 @@ function confOf({ list, plugin }: Target, { cached }: LivePod): NetConf {
       CNI_ARGS: args.map(([key, value]) => `${key}=${value}`).join(';'),
     }),
   )
-  if (conf.role === 'main' && gatewayModes.includes(conf.mode)) return conf
+  if ('isGateway' in conf) return conf
   throw new CniError('mode-not-adopted', `the mode "${conf.mode}" of the configuration makes no interface`)
 }
 

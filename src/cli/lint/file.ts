@@ -6,7 +6,7 @@ import { ipamRoleKeys } from '../../cni/config/config-schema.ts'
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 import { ownType } from '../../cni/model/own-type.ts'
-import { modeNamed } from '../../plan/modes/modes.ts'
+import { isInterfaceMode } from '../../plan/modes/drivers.ts'
 import type { Finding } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, findingAtKey, findingIn, type Source, shown } from './finding.ts'
@@ -82,8 +82,8 @@ function binDir(file: string, programs: Programs): readonly Finding[] {
 function chainedTwice(plugins: readonly PluginEntry[], programs: Programs): readonly Found[] {
   const isChained = ({ conf, index }: PluginEntry) => {
     const type = lookUp(conf, 'type')
-    const mode = modeNamed(lookUp(conf, 'mode') ?? usualMode(index > 0))
-    return typeof type === 'string' && programs.isOwn(type) && mode?.order === 'chained'
+    const mode = lookUp(conf, 'mode') ?? usualMode(index > 0)
+    return typeof type === 'string' && programs.isOwn(type) && mode === 'chained'
   }
   const [first, ...more] = plugins.filter(isChained)
   return more.map(({ steps }): Found => {
@@ -185,8 +185,8 @@ function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[]
 function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
   const typeOf = ({ conf }: PluginEntry): string => String(lookUp(conf, 'type'))
   const makes = (entry: PluginEntry): boolean => {
-    const makes = modeNamed(lookUp(entry.conf, 'mode'))?.order === 'interface'
-    const isMaking = programs.isOwn(typeOf(entry)) && (makes || entry.index === 0)
+    const isAsked = isInterfaceMode(lookUp(entry.conf, 'mode'))
+    const isMaking = programs.isOwn(typeOf(entry)) && (isAsked || entry.index === 0)
     return isMaking || mainTypes.includes(typeOf(entry))
   }
   const [first, ...others] = plugins.filter(makes)

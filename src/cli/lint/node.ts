@@ -4,14 +4,13 @@
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { OwnNetConf } from '../../cni/model/net-conf.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import { describeOverlap } from '../../plan/ipam/overlap-error.ts'
 import { rangeOverlaps } from '../../plan/ipam/range-overlap.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
-import { gatewayModes } from '../../plan/modes/modes.ts'
 import { defaultMarkBit } from '../../plan/rules/accept-mark.ts'
 import { trustedZone } from '../../plan/rules/host-accept.ts'
 import { isFirewalldRunning } from '../../system/firewalls/host-accept.ts'
@@ -38,9 +37,12 @@ function hostLinks(): ObservedNamespace | undefined {
 }
 
 /** Ranges of the file that an ADD refuses on this node (110); ranges from a runtime are unknown. */
-export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNamespace | undefined): readonly Found[] {
-  const isPool = conf.ipam.kind === 'pool' && gatewayModes.includes(conf.mode)
-  if (host === undefined || conf.allowOverlap || !isPool) return []
+export function rangesInUse(
+  entry: PluginEntry,
+  conf: OwnNetConf,
+  host: ObservedNamespace | undefined,
+): readonly Found[] {
+  if (host === undefined || !('isGateway' in conf) || conf.allowOverlap || conf.ipam.kind !== 'pool') return []
   const written = subnetsOf(entry)
   const found = rangeOverlaps({ network: gatewaySide(conf, []), others: [], pods: [] }, host)
   const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'

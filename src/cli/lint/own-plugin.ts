@@ -11,14 +11,14 @@ import { isObject } from '../../cni/json/json-object.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { ErrorId } from '../../cni/model/error-code.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import type { Mode, NetConf } from '../../cni/model/net-conf.ts'
+import type { Mode, OwnNetConf } from '../../cni/model/net-conf.ts'
 import { ownType } from '../../cni/model/own-type.ts'
 import { atLeast, type CniVersion } from '../../cni/model/version.ts'
-import { modeOf } from '../../plan/modes/modes.ts'
 import { asOwn } from '../node/own-type.ts'
 import { type Found, keyPathOf, type Step, shown, valueAt } from './finding.ts'
 import type { PluginEntry } from './list.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
+import { unreadKeys } from './unread-keys.ts'
 import { commonKeys } from './upstream.ts'
 
 /** The network that the plugin is in. */
@@ -30,7 +30,7 @@ export interface NetworkHead {
 /** The findings, and the configuration that an ADD would read; `conf` is absent if it cannot be read at all. */
 interface OwnRead {
   readonly found: readonly Found[]
-  readonly conf?: NetConf
+  readonly conf?: OwnNetConf
 }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -73,7 +73,7 @@ function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
   })
 }
 
-function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): NetConf | CniError {
+function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): OwnNetConf | CniError {
   const sent = {
     ...asOwn({ ...conf, type: String(entry.conf['type'] ?? ownType) }),
     ...fromRuntime(conf, entry, head),
@@ -82,11 +82,13 @@ function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): NetConf 
     cniVersion: head.version,
   }
   try {
-    return readConfig(JSON.stringify(sent), call)
+    const read = readConfig(JSON.stringify(sent), call)
+    if (read.mode !== 'ipam') return read
   } catch (thrown) {
     if (thrown instanceof CniError) return thrown
     throw thrown
   }
+  throw new Error(`a plugin of type ${ownType} is read as another plugin's`)
 }
 
 const call: Invocation = readInvocation({
@@ -202,11 +204,11 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
     const message = `${keyPathOf(path)} has no effect: ${reason}`
     return [{ id: 'no-effect', message, steps: [...steps, ...path] }]
   }
-  const isTuned = isObject(lookUp(conf, 'tuning')) || modeOf({ mode }).unreadKeys.includes('tuning')
+  const isTuned = isObject(lookUp(conf, 'tuning')) || unreadKeys[mode].includes('tuning')
   const untuned = isTuned ? [] : tuningArgs
   return [
     ...untuned.flatMap((path) => found(path, 'args.cni changes sysctls and link settings only beside "tuning": {}')),
     ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
-    ...modeOf({ mode }).unreadKeys.flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
+    ...unreadKeys[mode].flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
   ]
 }

@@ -16,9 +16,8 @@ import {
   parseAddress,
   parseCidr,
 } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { OwnNetConf } from '../../cni/model/net-conf.ts'
 import { ownType } from '../../cni/model/own-type.ts'
-import { bridgeOf } from '../../plan/modes/modes.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'
@@ -37,7 +36,7 @@ const conventional = [
 ]
 
 /** Findings about one trestle plugin; `conf`: as ADD reads it. */
-export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[] {
+export function ownSemantics(entry: PluginEntry, conf: OwnNetConf): readonly Found[] {
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
   return [
     ...gateways(entry.conf),
@@ -94,17 +93,16 @@ function gateway({ value, network, steps }: Place): readonly Found[] {
   return [{ id: 'gateway-outside-subnet', message, steps: at, isAboutValue: true }]
 }
 
-function masquerade(conf: NetConf): readonly Found[] {
-  const { ipMasq, bridge, ipam } = conf
-  if (bridgeOf(conf) === undefined || !ipMasq || bridge.isGateway || ipam.kind === 'none') return []
+function masquerade(conf: OwnNetConf): readonly Found[] {
+  if (conf.mode !== 'bridge' || !conf.ipMasq || conf.isGateway || conf.ipam.kind === 'none') return []
   return [
     { id: 'masquerade-without-gateway', message: 'ipMasq is set, and the bridge is no gateway', steps: ['ipMasq'] },
   ]
 }
 
-function experiments(conf: NetConf): readonly Found[] {
+function experiments(conf: OwnNetConf): readonly Found[] {
+  if (conf.mode !== 'bridge') return []
   const { bridge } = conf
-  if (bridgeOf(conf) === undefined) return []
   const used = [
     ...(bridge.vlan > 0 ? ['vlan'] : []),
     ...(bridge.vlanTrunk === undefined ? [] : ['vlanTrunk']),
@@ -136,7 +134,7 @@ export function portmapPlugin({ conf, steps }: PluginEntry): readonly Found[] {
 }
 
 /** Keys of hostAccept that its mode ignores, and a zone that lets pods into the node. */
-function firewallKeys({ firewall }: NetConf): readonly Found[] {
+function firewallKeys({ firewall }: OwnNetConf): readonly Found[] {
   if (firewall === undefined) return []
   const { hostAccept, acceptFrom, acceptMarkBit, firewalldZone } = firewall
   const isVoid = (key: string): Found => {

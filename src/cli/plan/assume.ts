@@ -4,7 +4,7 @@
 
 import { bareAddress, parseCidr } from '../../cni/model/address.ts'
 import { parseMac } from '../../cni/model/mac-address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { ChainedNetConf, NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { type Candidate, firstFree } from '../../plan/ipam/allocate.ts'
 import { chooseRequested } from '../../plan/ipam/request.ts'
@@ -12,14 +12,15 @@ import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../plan/model/observed.ts'
-import type { ChainedSurroundings } from '../../plan/modes/chained-spec.ts'
-import type { Master } from '../../plan/modes/mode.ts'
-import { masterOf } from '../../plan/modes/modes.ts'
+import { type ChainedSurroundings, chainedConf } from '../../plan/modes/chained.ts'
+import type { Master } from '../../plan/modes/driver.ts'
+import { masterOf } from '../../plan/modes/drivers.ts'
+import { loopbackDownOps, loopbackOps, loopbackResult } from '../../plan/modes/loopback.ts'
 import { networkOfChain } from '../../plan/order/chained.ts'
 import { wantedNetwork } from '../../plan/order/decided.ts'
 import { type AddFacts, afterRun, type Known, type Learnt, type NetworkFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
-import { loopbackRemoval, removalOf } from '../../plan/order/removal.ts'
+import { removalOf } from '../../plan/order/removal.ts'
 import { networkSetUp } from '../../plan/order/set-up.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
 import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
@@ -40,6 +41,10 @@ const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.
 
 /** Carries the order of an ADD out on assumed answers. Throws the CniError of a refused ADD. */
 export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Finds): AssumedAdd {
+  const { conf, netns } = begun
+  if (conf.mode === 'loopback') {
+    return { runs: [{ plan: loopbackAdd, outcomes: [] }], result: conf.prevResult ?? loopbackResult(lo, netns) }
+  }
   let facts: AddFacts = { ...begun, learnt: {}, runs: [] }
   for (;;) {
     const step = nextOfAdd(facts)
@@ -47,6 +52,19 @@ export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Find
     if ('result' in step) return { ...step, ...writtenDown(facts.runs), runs: facts.runs }
     facts = afterRun(facts, assumedRun(facts, step, finds))
   }
+}
+
+/** Mode loopback has no order: its ADD and DEL are one process each (commands/verbs/loopback.ts). */
+const loopbackAdd: Plan = {
+  id: 'lo',
+  because: 'mode "loopback" sets lo up',
+  stages: [{ id: 'lo', run: { kind: 'batch', ops: loopbackOps }, after: [] }],
+}
+
+const loopbackDel: Plan = {
+  id: 'teardown',
+  because: 'its ids tell what was made',
+  stages: [{ id: 'pod', run: { kind: 'batch', ops: loopbackDownOps, tolerates: 'refusals' }, after: [] }],
 }
 
 function assumedRun(facts: AddFacts, plan: Plan, finds: Finds): PlanRun {
@@ -94,7 +112,7 @@ function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefin
     case 'rules':
       return { shared: shared(facts) }
     case 'chained':
-      return { seen: assumedSurroundings(facts.conf, facts.key.ifName) }
+      return { seen: assumedSurroundings(chainedConf(facts.conf), facts.key.ifName) }
     default:
       return undefined
   }
@@ -210,7 +228,7 @@ export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: str
  * The links of prevResult. With one host link, that is the veth peer; with two, the first is its bridge; without, the
  * interface is no veth. Routes go by bridge or peer. An invalid MAC is left out, since an ADD asks the kernel for it.
  */
-function assumedSurroundings({ prevResult }: NetConf, dev: string): ChainedSurroundings {
+function assumedSurroundings({ prevResult }: ChainedNetConf, dev: string): ChainedSurroundings {
   const { interfaces = [], ips = [] } = prevResult ?? {}
   const [first, second] = interfaces.filter(({ sandbox }) => !sandbox)
   const end = second ?? first
@@ -257,8 +275,8 @@ export function assumedDel(
   { spec }: Pick<AssumedAdd, 'spec'>,
   group: number,
 ): readonly Plan[] {
-  // Mode loopback writes no record.
-  const removal = spec === undefined ? loopbackRemoval(key) : removalOf({ key, spec }, group)
+  if (conf.mode === 'loopback') return [loopbackDel]
+  const removal = removalOf({ key, ...(spec && { spec }) }, group)
   const type = conf.ipam.kind === 'delegated' && key.role === 'main' ? conf.ipam.type : undefined
   let facts: DelFacts = { removal, hasPod: true, learnt: {}, runs: [] }
   for (;;) {

@@ -7,7 +7,6 @@ import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
 import type { Batch } from '../../compile/batches.ts'
 import { withEvidence } from '../../compile/evidence.ts'
-import { modeNamed } from '../../plan/modes/modes.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { opsOf, type Plan, type PlanRun, type Stage } from '../../plan/order/stage.ts'
 import { lanesHere } from '../../system/kernel/execute.ts'
@@ -115,8 +114,7 @@ function planOfList(
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
   // A chained entry gets a result of the plugin before it.
   checkDeclared(plugin, capabilityArgs)
-  const before =
-    network.plugins[at - 1]?.type ?? (modeNamed(plugin['mode'])?.order === 'chained' ? 'bridge' : undefined)
+  const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
   const isGiven = before === undefined || plugin['prevResult'] !== undefined
   const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
   const conf = requestConf(network, { ...asOwn(plugin), ...prevResult }, { capabilityArgs })
@@ -142,7 +140,7 @@ export function plansOf(stdin: string, what: Planned = 'first', machineId = 'exa
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
   const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
-  const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
+  const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId }
   const add = assumedAdd(begun, what === 'DEL' ? 'later' : what)
   return what === 'DEL' ? assumedDel(begun, add, placeholderGroup) : add.runs.map(withoutSkipped)

@@ -63,21 +63,29 @@ function readHairpin(raw: RawConfig, ipam: IpamConf): boolean {
 }
 
 /**
- * The bridge's settings. isDefaultGateway implies isGateway; `podcidr` turns both on unless a key says
+ * Settings of an interface that is made. isDefaultGateway implies isGateway; `podcidr` turns both on unless a key says
  * otherwise. Throws CniError invalidConfig.
  */
-export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
+export function readInterface(raw: RawConfig, ipam: IpamConf) {
   if (raw.disableContainerInterface === true && ipam.kind !== 'none') {
     const message = 'cannot use IPAM when DisableContainerInterface flag is set'
     const hint = 'use it without ipam and podcidr'
     throw configError(['disableContainerInterface'], message, { id: 'ipam-without-interface', hint })
   }
   const isDefaultGateway = raw.isDefaultGateway ?? (raw.podcidr !== undefined && raw.isGateway !== false)
+  return {
+    isGateway: isDefaultGateway || raw.isGateway === true,
+    isDefaultGateway,
+    enabledad: raw.enabledad ?? false,
+    disableContainerInterface: raw.disableContainerInterface ?? false,
+  }
+}
+
+/** The bridge and its ports. Throws CniError invalidConfig. */
+export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
   const vlanTrunk = readTrunk(raw.vlanTrunk)
   return {
     name: readName(raw.bridge ?? 'cni0'),
-    isGateway: isDefaultGateway || raw.isGateway === true,
-    isDefaultGateway,
     forceAddress: raw.forceAddress ?? false,
     hairpinMode: readHairpin(raw, ipam),
     promiscMode: raw.promiscMode ?? false,
@@ -86,8 +94,6 @@ export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
     preserveDefaultVlan: raw.preserveDefaultVlan ?? false,
     macspoofchk: raw.macspoofchk ?? false,
     portIsolation: raw.portIsolation ?? false,
-    enabledad: raw.enabledad ?? false,
-    disableContainerInterface: raw.disableContainerInterface ?? false,
   }
 }
 

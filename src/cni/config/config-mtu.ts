@@ -3,7 +3,7 @@
 
 import { familyOf } from '../model/address.ts'
 import { configError } from '../model/invalid-config.ts'
-import type { IpamConf, NetConf } from '../model/net-conf.ts'
+import type { FeatureConf, IpamConf } from '../model/net-conf.ts'
 
 /** RFC 8200, section 5; the kernel takes IPv6 off a link with less (net/ipv6/addrconf.c). */
 const LEAST_IPV6_MTU = 1280
@@ -20,7 +20,7 @@ export function isIpv4Only(ipam: IpamConf): boolean {
 }
 
 /** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */
-export function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<NetConf, 'ipam' | 'mtu' | 'tuning'>): void {
+export function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<FeatureConf, 'ipam' | 'mtu' | 'tuning'>): void {
   if (!hasIpv6(ipam)) return
   for (const [path, value] of [[['mtu'], mtu] as const, [['tuning', 'mtu'], tuning?.mtu] as const]) {
     if (typeof value !== 'number' || value >= LEAST_IPV6_MTU) continue

@@ -9,11 +9,24 @@ import { defined } from '../model/defined.ts'
 import { configError, notA, quote, unsupported } from '../model/invalid-config.ts'
 import type { Invocation } from '../model/invocation.ts'
 import { linkNameProblem, unsafeNameProblem } from '../model/link-name.ts'
-import type { AttachmentId, DelConf, IpamConf, MacvlanConf, Mode, NetConf, Role } from '../model/net-conf.ts'
+import type {
+  AttachmentId,
+  BridgeConf,
+  DelConf,
+  FeatureConf,
+  IpamConf,
+  IpamNetConf,
+  MacvlanConf,
+  MacvlanNetConf,
+  Mode,
+  NetConf,
+  OwnNetConf,
+  Role,
+} from '../model/net-conf.ts'
 import { ownType } from '../model/own-type.ts'
 import type { Result } from '../model/result.ts'
 import { readPrevResult, refuseUnrepresentable } from '../result/result-shapes.ts'
-import { readBridge, usualMode } from './config-bridge.ts'
+import { readBridge, readInterface, usualMode } from './config-bridge.ts'
 import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
 import { readFirewall } from './config-firewall.ts'
 import { readIpam } from './config-ipam.ts'
@@ -72,13 +85,14 @@ function switchOf<T>(value: T | false | 0 | 'off' | undefined): T | undefined {
   return value === false || value === 0 || value === 'off' ? undefined : value
 }
 
-/** The fields that every role has. */
-function commonConf(raw: RawConfig, call: Call) {
+/** The fields of every configuration. */
+function commonConf(raw: RawConfig, call: Call, ipam: IpamConf) {
   const { head, invocation, stdin } = call
   return {
     cniVersion: head.cniVersion,
     name: head.name,
     type: head.type,
+    ipam,
     stdin,
     ...defined({
       validAttachments: readAttachments(raw, head.root),
@@ -103,7 +117,7 @@ function checkStatic(ipam: IpamConf, { invocation }: Call): void {
 }
 
 /** The configuration of another plugin: its own keys are none of our business. */
-function readIpamRole(call: Call): NetConf {
+function readIpamRole(call: Call): IpamNetConf {
   const raw: RawConfig = readAs(ipamRoleSchema, withKnownKeys(call.head.root, ipamRoleKeys))
   const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
   checkStatic(ipam, call)
@@ -112,19 +126,7 @@ function readIpamRole(call: Call): NetConf {
     const hint = `use "${ownType}", or set "type" to "${ownType}"`
     throw configError(['ipam', 'type'], `${quote(ipam.type)} is not ours`, { id: 'ipam-type-foreign', hint })
   }
-  return {
-    ...commonConf(raw, call),
-    role: 'ipam',
-    mode: 'bridge',
-    bridge: readBridge({}, ipam),
-    ipMasq: false,
-    nonMasqueradeCidrs: [],
-    mtu: 'auto',
-    removeWhenEmpty: false,
-    allowOverlap: false,
-    ipam,
-    portMappings: [],
-  }
+  return { ...commonConf(raw, call, ipam), role: 'ipam', mode: 'ipam' }
 }
 
 /** The interface of `loopback` and `chained` is not ours to give addresses to. */
@@ -159,7 +161,7 @@ function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
   }
 }
 
-function readOwnRole(call: Call): NetConf {
+function readOwnRole(call: Call): OwnNetConf {
   const { head, invocation } = call
   const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
   const prevResult = readPrevious(call)
@@ -171,30 +173,50 @@ function readOwnRole(call: Call): NetConf {
   }
   checkMasqBackend(raw.ipMasqBackend)
   const ipam = readOwnIpam(raw, mode, call)
-  const conf: NetConf = {
-    ...commonConf(raw, call),
-    ...featuresOf(raw, call),
-    role: mode === 'chained' ? 'chained' : 'main',
-    mode,
-    bridge: readBridge(raw, ipam),
+  const read = { ...commonConf(raw, call, ipam), ...featuresOf(raw, call) }
+  // Every mode checks the keys of every mode: a wrong value is wrong wherever it stands.
+  const [made, bridge] = [readInterface(raw, ipam), readBridge(raw, ipam)]
+  const features: FeatureConf = {
+    ...read,
     ipMasq: raw.ipMasq ?? (raw.podcidr !== undefined && mode !== 'chained'),
     nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], ['nonMasqueradeCIDRs']),
     mtu: raw.mtu === 0 ? 'auto' : (raw.mtu ?? 'auto'),
     removeWhenEmpty: raw.removeWhenEmpty ?? false,
     allowOverlap: raw.allowOverlap ?? false,
-    ipam,
-    ...defined({
-      macvlan: mode === 'macvlan' ? readMacvlan(raw) : undefined,
-      capabilities: readCapabilities(head.root),
-      prevResult,
-    }),
+    ...defined({ capabilities: readCapabilities(head.root), prevResult }),
   }
-  if (mode === 'macvlan') checkMacvlan(conf)
+  const conf = confOf(mode, { features, made, bridge, raw })
   if (invocation.verb === 'ADD') {
     refuseUnrepresentable(conf)
     checkIpv6Mtu(conf)
   }
   return conf
+}
+
+interface Parts {
+  readonly features: FeatureConf
+  readonly made: ReturnType<typeof readInterface>
+  readonly bridge: BridgeConf
+  readonly raw: RawConfig
+}
+
+/** What each mode has of what was read. */
+function confOf(mode: Mode, { features, made, bridge, raw }: Parts): OwnNetConf {
+  const { isGateway, ...interfaceConf } = made
+  switch (mode) {
+    case 'bridge':
+      return { ...features, ...made, role: 'main', mode, bridge }
+    case 'ptp':
+      return { ...features, ...made, role: 'main', mode }
+    case 'macvlan':
+      return checkedMacvlan({ ...features, ...interfaceConf, role: 'main', mode, macvlan: readMacvlan(raw) })
+    case 'loopback':
+      return { ...features, role: 'main', mode }
+    case 'chained':
+      return { ...features, role: 'chained', mode }
+    default:
+      return mode satisfies never
+  }
 }
 
 /**
@@ -255,7 +277,8 @@ function readMacvlan({ master, macvlanMode }: RawConfig): MacvlanConf {
 }
 
 /** Throws CniError 7 for a feature that needs an end on the host, 2 for a MAC that would become the master's. */
-function checkMacvlan({ bandwidth, firewall, portMappings, mac, tuning, macvlan }: NetConf): void {
+function checkedMacvlan(conf: MacvlanNetConf): MacvlanNetConf {
+  const { bandwidth, firewall, portMappings, mac, tuning, macvlan } = conf
   const message = 'mode macvlan has no end on the host, which this needs'
   const hint = 'use mode bridge or ptp, or leave it out'
   if (bandwidth !== undefined) throw configError(['bandwidth'], message, { id: 'bandwidth-without-veth', hint })
@@ -264,6 +287,7 @@ function checkMacvlan({ bandwidth, firewall, portMappings, mac, tuning, macvlan 
   if (portMappings.length > 0)
     throw configError(['runtimeConfig', 'portMappings'], message, { id: 'ports-without-route', hint })
   const asked = tuning?.mac ?? mac
-  if (macvlan?.mode === 'passthru' && asked !== undefined)
+  if (macvlan.mode === 'passthru' && asked !== undefined)
     throw unsupported(['mac'], asked, 'with "macvlanMode": "passthru" the pod has the MAC of the master: ask for none')
+  return conf
 }

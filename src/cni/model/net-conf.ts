@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network configuration as the rest of trestle sees it: checked, defaults filled in, every
-// address in canonical text. Plain data that can be written as JSON.
+// The network configuration as the rest of trestle sees it: one type a mode, checked, defaults filled in, every address
+// in canonical text. Plain data that can be written as JSON.
 
 import type { Result } from './result.ts'
 import type { Dns, Route } from './route.ts'
@@ -49,11 +49,9 @@ export type IpamConf =
   | PoolIpam
   | StaticIpam
 
-/** The keys of the upstream bridge plugin (docs/design.md, "Upstream bridge and ptp"), defaults filled in. */
+/** The bridge and its ports: keys of the upstream bridge plugin (docs/design.md, "Upstream bridge and ptp"). */
 export interface BridgeConf {
   readonly name: string
-  readonly isGateway: boolean
-  readonly isDefaultGateway: boolean
   readonly forceAddress: boolean
   readonly hairpinMode: boolean
   readonly promiscMode: boolean
@@ -63,8 +61,6 @@ export interface BridgeConf {
   readonly preserveDefaultVlan: boolean
   readonly macspoofchk: boolean
   readonly portIsolation: boolean
-  readonly enabledad: boolean
-  readonly disableContainerInterface: boolean
 }
 
 /** The keys of the upstream macvlan plugin. `master` absent: the interface with the default route. */
@@ -130,23 +126,32 @@ export interface AttachmentId {
   readonly ifName: string
 }
 
-/** A checked configuration: ADD, CHECK, STATUS and GC. */
-export interface NetConf {
+/** Fields of every configuration. */
+interface CommonConf {
   readonly cniVersion: CniVersion
   readonly name: string
   readonly type: string
-  readonly role: Role
-  readonly mode: Mode
-  readonly bridge: BridgeConf
-  /** Of mode macvlan. */
-  readonly macvlan?: MacvlanConf
+  readonly ipam: IpamConf
+  /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
+  readonly validAttachments?: readonly AttachmentId[]
+  /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
+  readonly pod?: { readonly namespace: string; readonly name: string }
+  /** One log line a call: to this file, or `true` for the default one. Absent: off. */
+  readonly log?: true | string
+  /** Record calls: keep this many, or `true` for the default number. Absent: off. */
+  readonly record?: true | number
+  /** The configuration exactly as it came, for delegated plugins (CNI spec 1.1.0, section 4). */
+  readonly stdin: string
+}
+
+/** Fields of every mode: the features act on an interface of any plugin. */
+export interface FeatureConf extends CommonConf {
   readonly ipMasq: boolean
   readonly nonMasqueradeCidrs: readonly string[]
   readonly mtu: 'auto' | number
   readonly removeWhenEmpty: boolean
   /** The network's ranges may overlap those of other interfaces. */
   readonly allowOverlap: boolean
-  readonly ipam: IpamConf
   /** Replaces the DNS of the IPAM result when given (upstream bridge). */
   readonly dns?: Dns
   /** The pod interface's MAC: CNI_ARGS MAC < args.cni.mac < runtimeConfig.mac. Lower-case, colons. */
@@ -160,17 +165,56 @@ export interface NetConf {
   /** The capabilities that are true: what a runtime may send for a pod. Absent: none, or the runtime took the key out. */
   readonly capabilities?: readonly string[]
   readonly prevResult?: Result
-  /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
-  readonly validAttachments?: readonly AttachmentId[]
-  /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
-  readonly pod?: { readonly namespace: string; readonly name: string }
-  /** One log line a call: to this file, or `true` for the default one. Absent: off. */
-  readonly log?: true | string
-  /** Record calls: keep this many, or `true` for the default number. Absent: off. */
-  readonly record?: true | number
-  /** The configuration exactly as it came, for delegated plugins (CNI spec 1.1.0, section 4). */
-  readonly stdin: string
 }
+
+/** Fields of every mode that makes an interface. */
+interface MakingConf extends FeatureConf {
+  readonly role: 'main'
+  readonly isDefaultGateway: boolean
+  readonly enabledad: boolean
+  readonly disableContainerInterface: boolean
+}
+
+export interface BridgeNetConf extends MakingConf {
+  readonly mode: 'bridge'
+  readonly bridge: BridgeConf
+  readonly isGateway: boolean
+}
+
+export interface PtpNetConf extends MakingConf {
+  readonly mode: 'ptp'
+  readonly isGateway: boolean
+}
+
+export interface MacvlanNetConf extends MakingConf {
+  readonly mode: 'macvlan'
+  readonly macvlan: MacvlanConf
+}
+
+export interface LoopbackNetConf extends FeatureConf {
+  readonly role: 'main'
+  readonly mode: 'loopback'
+}
+
+export interface ChainedNetConf extends FeatureConf {
+  readonly role: 'chained'
+  readonly mode: 'chained'
+}
+
+/** Another plugin delegates to us: addresses, and no interface. */
+export interface IpamNetConf extends CommonConf {
+  readonly role: 'ipam'
+  readonly mode: 'ipam'
+}
+
+/** An interface is to be made. */
+export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf
+
+/** trestle's own configuration, of any mode. */
+export type OwnNetConf = InterfaceNetConf | LoopbackNetConf | ChainedNetConf
+
+/** A checked configuration: ADD, CHECK, STATUS and GC. */
+export type NetConf = OwnNetConf | IpamNetConf
 
 /**
  * What DEL needs of a configuration. DEL depends on container id, interface name and our record

@@ -8,7 +8,7 @@ import { isObject } from '../json/json-object.ts'
 import { familyOf, formatAddress, formatCidr, parseAddress, parseCidr } from '../model/address.ts'
 import { CniError } from '../model/error.ts'
 import { configError, type KeyPath, notA } from '../model/invalid-config.ts'
-import type { NetConf } from '../model/net-conf.ts'
+import type { OwnNetConf } from '../model/net-conf.ts'
 import type { Result, ResultInterface, ResultIp } from '../model/result.ts'
 import type { Dns, Route } from '../model/route.ts'
 import { atLeast, type CniVersion, isSupported } from '../model/version.ts'
@@ -198,7 +198,7 @@ function noAddress(version: CniVersion): CniError {
  * Refuses an ADD whose result its version could not hold, before anything is touched: no address
  * below 0.3.0. (More than one of a family is refused where the ranges are read.) Throws CniError invalidConfig.
  */
-export function refuseUnrepresentable(conf: Pick<NetConf, 'cniVersion' | 'mode' | 'ipam' | 'prevResult'>): void {
+export function refuseUnrepresentable(conf: Pick<OwnNetConf, 'cniVersion' | 'mode' | 'ipam' | 'prevResult'>): void {
   if (atLeast(conf.cniVersion, '0.3.0') || conf.mode === 'loopback' || conf.ipam.kind !== 'none') return
   if (conf.mode === 'chained' && (conf.prevResult?.ips.length ?? 0) > 0) return
   throw noAddress(conf.cniVersion)

@@ -8,7 +8,7 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import { gatewaysOf, hasHostGateway } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
-import { bridgeOf, masterOf, modeOf } from '../../plan/modes/modes.ts'
+import { bridgeOf, driverOf, masterOf } from '../../plan/modes/drivers.ts'
 import { configDigestAs } from '../../plan/recovery/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
@@ -73,7 +73,7 @@ function gatewaysIn(conf: NetConf, others: readonly string[]): ReadonlyMap<strin
   return new Map(
     networks.flatMap((network) => {
       const { name, bridge, formerGateways = [] } = network
-      const isBeside = bridge?.name === bridgeOf(conf) && (bridge?.gateway?.vlan ?? 0) === conf.bridge.vlan
+      const isBeside = bridge?.name === bridgeOf(conf) && (bridge?.gateway?.vlan ?? 0) === vlanOf(conf)
       const isInPlace = (other: string | undefined) => isOnHost(conf) || (isBeside && other === bridge?.name)
       const now = gatewaysOf(network).map((address) => ({
         bridge: bridge?.name,
@@ -105,13 +105,17 @@ function mayMeet(conf: NetConf, record: AttachmentRecord): boolean {
   if (key.role === 'ipam') return configDigestAs(conf, key.network) === record.configDigest
   if (spec === undefined || network === undefined) return true
   const [bridge, keys] = [bridgeOf(conf), masterOf(conf)]
-  const isInVlan = (spec.port?.vlans?.access ?? 0) === conf.bridge.vlan
+  const isInVlan = (spec.port?.vlans?.access ?? 0) === vlanOf(conf)
   if (bridge !== undefined && bridge === spec.port?.bridge && isInVlan) return true
   if (keys !== undefined) return spec.macvlan?.master === (keys.master ?? uplinkName())
-  return isOnHost(conf) && (hasHostGateway(network) || modeOf(spec).isRouted)
+  return isOnHost(conf) && (hasHostGateway(network) || driverOf(spec).isRouted)
 }
 
 /** Whether the host has the way to the configuration's pods: a gateway on their bridge, or routes. */
 function isOnHost(conf: NetConf): boolean {
-  return modeOf(conf).isRouted || (bridgeOf(conf) !== undefined && conf.bridge.isGateway)
+  return 'isGateway' in conf && (driverOf(conf).isRouted || conf.isGateway)
+}
+
+function vlanOf(conf: NetConf): number {
+  return 'bridge' in conf ? conf.bridge.vlan : 0
 }

@@ -3,10 +3,10 @@
 
 import { isIpv4Only } from '../../cni/config/config-mtu.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { asksForAnything } from '../../plan/modes/chained-spec.ts'
+import { asksForAnything } from '../../plan/modes/chained.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
 import { type NamesIn, namesOnce } from '../../system/files/files.ts'
@@ -26,7 +26,7 @@ import { type Addition, intentFor, teardownOnError } from './intent.ts'
 const ethernetMtu = 1500
 
 /** The pod's interface and all that belongs to it. Throws CniError as the order says. */
-export async function attach(addition: Addition, netns: OpenNetns): Promise<Result> {
+export async function attach(addition: Addition<InterfaceNetConf>, netns: OpenNetns): Promise<Result> {
   const record = await intentFor(addition, netns.identity)
   const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd))
   const context = { ...addition.context, run: prestarted.run }
@@ -40,7 +40,7 @@ export async function attach(addition: Addition, netns: OpenNetns): Promise<Resu
 }
 
 /** Adds what the configuration asks for to the interface of prevResult. */
-export async function attachChained(addition: Addition, netns: OpenNetns): Promise<Result> {
+export async function attachChained(addition: Addition<ChainedNetConf>, netns: OpenNetns): Promise<Result> {
   const { conf, files, key } = addition
   const { prevResult } = conf
   if (prevResult === undefined) {
@@ -57,7 +57,7 @@ export async function attachChained(addition: Addition, netns: OpenNetns): Promi
 }
 
 /** Delegated to: addresses only. The namespace is somebody else's to enter. */
-export async function lease(addition: Addition): Promise<Result> {
+export async function lease(addition: Addition<IpamNetConf>): Promise<Result> {
   const record = await intentFor(addition, identityOfNetns(addition.call.netns))
   return await teardownOnError(addition, record, () => carryOutAdd(addition, { record }))
 }
@@ -77,7 +77,7 @@ async function carryOutAdd(addition: Addition, { prestarted, ...begun }: Begun):
     key,
     conf,
     netns: call.netns,
-    mtu: conf.mtu === 'auto' ? autoMtu(conf, attaching.names) : conf.mtu,
+    mtu: conf.mode === 'ipam' ? 0 : conf.mtu === 'auto' ? autoMtu(conf, attaching.names) : conf.mtu,
     machineId: machineId(),
     learnt: {},
     runs: [],

@@ -2,8 +2,8 @@
 // What is around an interface that another plugin made.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained-spec.ts'
+import type { ChainedNetConf } from '../../cni/model/net-conf.ts'
+import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained.ts'
 import { observePod } from '../../system/kernel/observe.ts'
 import { observeHostLinks } from '../../system/kernel/observe-host-links.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -11,7 +11,7 @@ import type { Run } from '../../system/process/runner.ts'
 /** Pod and host side by side: a process each, and one more for IPv6 rules where sbr is set. `dev`: the interface. */
 export async function lookAround(
   { run, netnsFd }: { readonly run: Run; readonly netnsFd: number },
-  conf: NetConf,
+  conf: ChainedNetConf,
   dev: string,
 ): Promise<ChainedSurroundings> {
   const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }

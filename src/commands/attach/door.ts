@@ -10,8 +10,9 @@ import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.
 import { ifbName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
-import type { Master } from '../../plan/modes/mode.ts'
-import { bridgeOf, masterOf } from '../../plan/modes/modes.ts'
+import { chainedConf } from '../../plan/modes/chained.ts'
+import type { Master } from '../../plan/modes/driver.ts'
+import { bridgeOf, interfaceConf, masterOf } from '../../plan/modes/drivers.ts'
 import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
@@ -94,10 +95,20 @@ async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefi
   switch (run.what) {
     case 'ranges':
       return {
-        ranges: await requireApart(context, conf, { key, network: gatewaySide(conf, []), known: readNetwork(files) }),
+        ranges: await requireApart(context, interfaceConf(conf), {
+          key,
+          network: gatewaySide(interfaceConf(conf), []),
+          known: readNetwork(files),
+        }),
       }
     case 'ranges of addresses':
-      return { ranges: await requireApart(context, conf, { key, network: run.network, known: readNetwork(files) }) }
+      return {
+        ranges: await requireApart(context, interfaceConf(conf), {
+          key,
+          network: run.network,
+          known: readNetwork(files),
+        }),
+      }
     case 'routing tables':
       return { usedTables: tablesInUse(await observePod(context.run, podOf(attaching), run.families)) }
     case 'networks':
@@ -107,7 +118,7 @@ async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefi
     case 'master':
       return { master: await lookAtMaster(context, masterOf(conf)?.master ?? uplinkName()) }
     case 'chained':
-      return { seen: await lookAround({ run: context.run, netnsFd: podOf(attaching) }, conf, key.ifName) }
+      return { seen: await lookAround({ run: context.run, netnsFd: podOf(attaching) }, chainedConf(conf), key.ifName) }
     case 'queues': {
       const othersQueue = (await observeQueues(context.run, [run.dev])).get(run.dev)
       return othersQueue && { othersQueue }
@@ -155,7 +166,7 @@ async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undef
 async function leaseOf(attaching: Attaching, excluded: readonly string[]) {
   const { context, conf, files, names } = attaching
   const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
-  const isReserving = perPod > 0 || conf.portMappings.length > 0
+  const isReserving = perPod > 0 || (conf.mode !== 'ipam' && conf.portMappings.length > 0)
   const isHealed = isReserving && (await healBeforeAdd(context, { files, conf, perPod, names }))
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
   return await ownLease(requestOf({ ...attaching, names: isHealed ? namesIn : names }, ipam))

@@ -24,10 +24,10 @@ import { releaseWith, returnLease, waitForRelease } from '../teardown/delegated-
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/teardown.ts'
 
 /** One ADD under way. */
-export interface Addition {
+export interface Addition<Conf extends NetConf = NetConf> {
   readonly context: CallContext
   readonly call: Invocation
-  readonly conf: NetConf
+  readonly conf: Conf
   readonly key: AttachmentKey
   readonly files: NetworkFiles
 }
@@ -107,7 +107,7 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
   const ports = spec.hostPorts?.ports ?? []
   const reclaim = () => reclaimOrphans(context, {})
   await reservePorts({ intentFile: pendingFile(files, key), key, settle, reclaim }, ports)
-  if (conf.portmap?.onListening === 'refuse') refuseListeners(ports)
+  if (conf.mode !== 'ipam' && conf.portmap?.onListening === 'refuse') refuseListeners(ports)
 }
 
 /**

@@ -4,7 +4,7 @@
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import { describeOverlap, linksToKeep, overlapError } from '../../plan/ipam/overlap-error.ts'
 import {
   emptyInTheWay,
@@ -31,7 +31,7 @@ import { removeEmpty } from '../teardown/remove-network.ts'
  */
 export async function requireApart(
   context: CallContext,
-  conf: Pick<NetConf, 'allowOverlap' | 'ipam'>,
+  conf: Pick<FeatureConf, 'allowOverlap' | 'ipam'>,
   about: { readonly key: AttachmentKey; readonly network: GatewaySide; readonly known: NetworkSpec | undefined },
 ): Promise<Ranges> {
   const { key, network, known } = about
@@ -56,7 +56,11 @@ export async function requireApart(
 }
 
 /** Throws CniError 102 for a requested address that live pods of an earlier range have as their gateway. */
-function requireNoGateway(ipam: NetConf['ipam'], excluded: readonly string[], pods: () => readonly PlacedPod[]): void {
+function requireNoGateway(
+  ipam: FeatureConf['ipam'],
+  excluded: readonly string[],
+  pods: () => readonly PlacedPod[],
+): void {
   const requested = ipam.kind === 'pool' ? ipam.requested.map(canonical) : []
   for (const address of requested.filter((each) => excluded.includes(each))) {
     // What was excluded at the set-up may be free by now.

@@ -33,14 +33,14 @@ export async function removeUnrecorded(
 }
 
 /** Where it is. `record`: where there is one, as it is by now. */
-export interface Whereabouts {
+interface Whereabouts {
   readonly files: NetworkFiles
   readonly netns: NetnsIdentity
   readonly record?: AttachmentRecord
 }
 
 /** Removes it, and returns the failures; what is gone is none. What a sandbox keeps is reported on stderr. */
-export async function remove(
+async function remove(
   context: CallContext,
   removal: Removal,
   { files, netns, record }: Whereabouts,

@@ -5,13 +5,12 @@
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
-import { modeOf } from '../../plan/modes/modes.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { closeNetns } from '../../system/kernel/netns.ts'
 import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
 import { attach, attachChained, lease } from '../attach/attach.ts'
-import { addLoopback } from '../attach/loopback.ts'
 import type { CallContext } from '../call/context.ts'
+import { addLoopback } from './loopback.ts'
 
 /**
  * Attaches the pod. Throws CniError: 4 for a namespace or name that cannot be used, 101-105 for
@@ -21,16 +20,20 @@ import type { CallContext } from '../call/context.ts'
 export async function add(context: CallContext, call: Invocation, conf: NetConf): Promise<Result> {
   requireState(conf.name)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
-  const addition = { context, call, conf, key, files: networkFiles(conf.name) }
-  if (conf.role === 'ipam') return await lease(addition)
+  const addition = { context, call, key, files: networkFiles(conf.name) }
+  if (conf.mode === 'ipam') return await lease({ ...addition, conf })
   requireAllowedSysctls(Object.keys(conf.tuning?.sysctl ?? {}), call.ifName)
   const netns = context.openNetns(call.netns)
   try {
-    return await adds[modeOf(conf).order](addition, netns)
+    switch (conf.mode) {
+      case 'loopback':
+        return await addLoopback(context, conf, netns)
+      case 'chained':
+        return await attachChained({ ...addition, conf }, netns)
+      default:
+        return await attach({ ...addition, conf }, netns)
+    }
   } finally {
     closeNetns(netns)
   }
 }
-
-/** By the order of the mode: with an intent record, or with nothing to write down. */
-const adds = { interface: attach, chained: attachChained, loopback: addLoopback } as const

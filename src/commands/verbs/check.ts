@@ -10,8 +10,7 @@ import { difference } from '../../plan/difference/difference.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
-import { modeOf } from '../../plan/modes/modes.ts'
-import { ownMacOps } from '../../plan/modes/network.ts'
+import { ownMacOps } from '../../plan/modes/bridge.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
 import { configDigest } from '../../plan/recovery/config-digest.ts'
 import { asEarlier, earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
@@ -29,15 +28,15 @@ import { holderOf } from '../../system/store/addresses.ts'
 import { allNetworks, findRecords, readNetwork } from '../../system/store/records.ts'
 import { reservationHolder } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
-import { checkLoopback } from '../attach/loopback.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse } from '../call/in-use.ts'
 import { observeFor } from '../call/observe-ops.ts'
+import { checkLoopback } from './loopback.ts'
 
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   requireState(conf.name)
-  if (modeOf(conf).order === 'loopback') return await checkLoopback(context, call)
+  if (conf.mode === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)
   if (record !== undefined) requireOwnHost(record, context.identity)
@@ -93,7 +92,7 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   if (why !== undefined) process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
   const pending = (record.pendingCleanup ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationDifference(files, record), ...portDifference(record)]
-  if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
+  if (record.spec === undefined || record.key.role === 'ipam' || conf.mode === 'ipam' || conf.prevResult === undefined)
     return [...pending, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
   const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network

@@ -13,13 +13,13 @@ import { defaultDataDir, releaseUpstreamAddresses } from '../../system/ipam/upst
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { findUpstream, removeUpstream } from '../../system/upstream/attachment.ts'
-import { delLoopback } from '../attach/loopback.ts'
 import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { releaseWith, returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 import { settleKilledCalls, teardown } from '../teardown/teardown.ts'
+import { delLoopback } from './loopback.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
@@ -28,7 +28,7 @@ import { settleKilledCalls, teardown } from '../teardown/teardown.ts'
  * network namespace: what is left is written down, and DEL is sent again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
-  if (conf.isLoopback) return await delLoopback(context, call, conf)
+  if (conf.isLoopback) return await delLoopback(context, call)
   requireState(conf.name)
   const files = networkFiles(conf.name)
   await endKilledCalls(conf.delegatedIpam !== undefined)

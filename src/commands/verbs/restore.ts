@@ -7,11 +7,11 @@ import { type Difference, difference } from '../../plan/difference/difference.ts
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
-import { portOps } from '../../plan/modes/bridge.ts'
+import { bridgeSysctlOps, ownMacOps, portOps } from '../../plan/modes/bridge.ts'
+import { driverOf } from '../../plan/modes/drivers.ts'
 import { featureOps } from '../../plan/modes/features.ts'
-import { modeOf } from '../../plan/modes/modes.ts'
-import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
-import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
+import { bridgeOps } from '../../plan/modes/network.ts'
+import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { opsOf } from '../../plan/order/stage.ts'
 import { ownStages } from '../../plan/order/stages.ts'
@@ -120,7 +120,7 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   const current = networksHere(others)
   const networks = [...current, ...earlierInUse(context, current)]
   const all = liveSpecs(context)
-  const host = await observeHost(context.run, undefined, all.some((spec) => modeOf(spec).isRouted) ? 'all' : [])
+  const host = await observeHost(context.run, undefined, all.some((spec) => driverOf(spec).isRouted) ? 'all' : [])
   const isThere = (spec: AttachmentSpec) => {
     const link = spec.host?.name ?? spec.chained?.hostLink
     return link === undefined || host.links.has(link)

@@ -2,7 +2,7 @@
 // STATUS of a network that the next ADD has to set up: whether that would be refused, by the judgement of the ADD
 // itself, on what files tell.
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { InterfaceNetConf, NetConf } from '../../cni/model/net-conf.ts'
 import { overlapError } from '../../plan/ipam/overlap-error.ts'
 import { emptyInTheWay, judgeRanges, wasSetUp } from '../../plan/ipam/range-overlap.ts'
 import { agreeOnAddresses } from '../../plan/link/bridge-addresses.ts'
@@ -10,7 +10,7 @@ import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../plan/model/names.ts'
 import type { AddressedLinks } from '../../plan/model/observed.ts'
 import { buildNetworkSpec, gatewaySide } from '../../plan/modes/build-spec.ts'
-import { bridgeOf } from '../../plan/modes/modes.ts'
+import { bridgeOf, makesInterface } from '../../plan/modes/drivers.ts'
 import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { allNetworks } from '../../system/store/records.ts'
@@ -23,7 +23,7 @@ import { placedPods } from '../call/in-use.ts'
  * (another IPAM plugin, `static`, ranges of the runtime). `known`: as it was set up.
  */
 export function requireRoom(context: CallContext, conf: NetConf, known: NetworkSpec | undefined): void {
-  if (conf.role !== 'main' || conf.ipam.kind !== 'pool') return
+  if (!makesInterface(conf) || conf.ipam.kind !== 'pool') return
   const isApart = wasSetUp(gatewaySide(conf, []), known)
   if (isApart && bridgeOf(conf) === known?.bridge?.name) return
   const host = linksInFiles()
@@ -40,7 +40,7 @@ interface Around {
 }
 
 /** A routed network without a pod makes room when the ADD comes. */
-function requireOwnRanges(context: CallContext, conf: NetConf, { host, others, known }: Around): void {
+function requireOwnRanges(context: CallContext, conf: InterfaceNetConf, { host, others, known }: Around): void {
   const { name } = conf
   const key = { network: name, containerId: '', ifName: '', role: 'main' } as const
   const [network, pods] = [gatewaySide(conf, []), placedPods(context, others)]
@@ -53,7 +53,7 @@ function requireOwnRanges(context: CallContext, conf: NetConf, { host, others, k
 }
 
 /** Ports of a network without state are the ADD's to rediscover: whose the addresses are is not known before. */
-function requireOwnBridge(context: CallContext, conf: NetConf, { host, others, known: before }: Around): void {
+function requireOwnBridge(context: CallContext, conf: InterfaceNetConf, { host, others, known: before }: Around): void {
   const id = machineId()
   // No MTU decides anything here.
   const network = buildNetworkSpec(conf, [], { mtu: 1500, machineId: id })

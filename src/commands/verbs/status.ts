@@ -7,11 +7,11 @@ import { hasIpv6 } from '../../cni/config/config-mtu.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { CniCode, type ErrorId } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
-import type { NetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
+import type { NetConf, OwnNetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
-import { bridgeOf, masterOf, modeOf } from '../../plan/modes/modes.ts'
-import { mostBridgePorts } from '../../plan/modes/network.ts'
+import { mostBridgePorts } from '../../plan/modes/bridge.ts'
+import { bridgeOf, masterOf } from '../../plan/modes/drivers.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
@@ -71,9 +71,9 @@ async function requireReady(context: CallContext, call: Invocation, conf: NetCon
     const excluded = known?.excluded ?? []
     requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
   }
-  const bridge = conf.role === 'main' ? bridgeOf(conf) : undefined
+  const bridge = bridgeOf(conf)
   if (bridge !== undefined) requireFreePort(bridge)
-  const keys = conf.role === 'main' ? masterOf(conf) : undefined
+  const keys = masterOf(conf)
   if (keys !== undefined) requireMaster(keys.master ?? uplinkName())
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
@@ -134,14 +134,16 @@ function requireNewNft(needed: readonly string[]): void {
 }
 
 /** What an ADD of this configuration runs, also for host ports and limits where a capability lets pods ask for them. */
-function toolsOf(conf: NetConf): readonly string[] {
-  const { ipMasq, ipam, bridge, firewall, tuning, capabilities = [] } = conf
-  if (modeOf(conf).order === 'loopback') return ['ip', 'nsenter']
+function toolsOf(conf: OwnNetConf): readonly string[] {
+  if (conf.mode === 'loopback') return ['ip', 'nsenter']
+  const { ipMasq, ipam, firewall, tuning, capabilities = [] } = conf
+  const bridge = 'bridge' in conf ? conf.bridge : undefined
   const isIsolating = firewall !== undefined && firewall.ingressPolicy !== 'open'
-  const hasRules = ipMasq || bridge.macspoofchk || isIsolating || capabilities.includes('portMappings')
+  const hasRules = ipMasq || bridge?.macspoofchk || isIsolating || capabilities.includes('portMappings')
   const hasLimits = conf.bandwidth !== undefined || capabilities.includes('bandwidth')
-  const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
-  const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0 || (bridge.enabledad && hasIpv6(ipam))
+  const hasVlans = bridge !== undefined && (bridge.vlan > 0 || bridge.vlanTrunk !== undefined)
+  const hasSysctls =
+    Object.keys(tuning?.sysctl ?? {}).length > 0 || ('enabledad' in conf && conf.enabledad && hasIpv6(ipam))
   return [
     'ip',
     'nsenter',

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the upstream tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, LinkSettings, TuningSpec } from '../model/attachment.ts'
 import { type Feature, podLinkOf } from '../model/feature.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
 /** The settings that are made after the interface; its MAC is part of its creation. Undefined where there are none. */
-export function tuningSpec(conf: NetConf): TuningSpec | undefined {
+export function tuningSpec(conf: FeatureConf): TuningSpec | undefined {
   const { tuning } = conf
   if (tuning === undefined) return undefined
   const { txQLen, allmulti, promisc } = tuning
@@ -21,7 +21,11 @@ export function tuningSpec(conf: NetConf): TuningSpec | undefined {
 }
 
 /** The same for an interface that is not ours (`mac`: wanted), with what is to be put back later. */
-export function chainedTuningSpec(conf: NetConf, mac: string | undefined, link: ObservedLink): TuningSpec | undefined {
+export function chainedTuningSpec(
+  conf: FeatureConf,
+  mac: string | undefined,
+  link: ObservedLink,
+): TuningSpec | undefined {
   const made = tuningSpec(conf) ?? { sysctl: {}, promisc: false }
   const mtu = conf.tuning?.mtu
   const before: LinkSettings = {

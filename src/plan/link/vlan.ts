@@ -2,7 +2,7 @@
 // VLANs on the bridge as upstream has them: an access VLAN and a trunk per port, the gateway on
 // a veth of its own in that VLAN (docs/design.md, "Upstream bridge and ptp").
 
-import type { BridgeConf } from '../../cni/model/net-conf.ts'
+import type { BridgeConf, BridgeNetConf } from '../../cni/model/net-conf.ts'
 import type { BridgeSpec, PortVlans, VlanGateway } from '../model/attachment.ts'
 import { localMacOf, shortName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
@@ -15,10 +15,11 @@ export function portVlans(conf: BridgeConf): PortVlans | undefined {
 }
 
 /** The gateway's link, or undefined where the gateway is on the bridge itself. */
-export function vlanGateway(conf: BridgeConf): VlanGateway | undefined {
-  if (conf.vlan === 0 || !conf.isGateway) return undefined
-  const name = shortName(`${conf.name}.${conf.vlan}`)
-  return { name, mac: localMacOf(`gateway ${name}`), peer: shortName(`vlan${conf.vlan}.${conf.name}`), vlan: conf.vlan }
+export function vlanGateway({ bridge, isGateway }: BridgeNetConf): VlanGateway | undefined {
+  const { vlan } = bridge
+  if (vlan === 0 || !isGateway) return undefined
+  const name = shortName(`${bridge.name}.${vlan}`)
+  return { name, mac: localMacOf(`gateway ${name}`), peer: shortName(`vlan${vlan}.${bridge.name}`), vlan }
 }
 
 /** A port's VLANs, in upstream's order: the default goes, access comes, then the trunk. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of ADD, from what was decided: nothing is read back from the kernel.
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { Result, ResultInterface } from '../../cni/model/result.ts'
 import { atLeast } from '../../cni/model/version.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
@@ -35,7 +35,7 @@ export function resultOf(input: {
  */
 export function afterPrevious(
   own: Result,
-  { prevResult, cniVersion }: Pick<NetConf, 'prevResult' | 'cniVersion'>,
+  { prevResult, cniVersion }: Pick<FeatureConf, 'prevResult' | 'cniVersion'>,
 ): Result {
   if (prevResult === undefined || !atLeast(cniVersion, '0.3.0')) return own
   const before = prevResult.interfaces.length

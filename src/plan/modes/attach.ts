@@ -5,18 +5,18 @@
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { elementOps } from '../model/elements.ts'
 import type { Op } from '../model/op.ts'
+import { driverOf } from './drivers.ts'
 import { commonElements, featureLinks, featureOps, ownElements } from './features.ts'
-import { modeOf } from './modes.ts'
-import { ignoreRouters } from './network.ts'
+import { ignoreRouters } from './interface.ts'
 
 /** The host's side: the links, and where they belong. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
-  return [...modeOf(spec).hostOps(spec), ...featureOps('hostOps', spec)]
+  return [...(driverOf(spec).hostOps?.(spec) ?? []), ...featureOps('hostOps', spec)]
 }
 
 /** What of hostOps the addresses tell: for an interface that was made before them (delegated IPAM). */
 export function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
-  return modeOf(spec).leasedHostOps(spec)
+  return driverOf(spec).leasedHostOps?.(spec) ?? []
 }
 
 /** What runs beside the pod's side once the links are there. */
@@ -26,12 +26,12 @@ export function queueingOps(spec: AttachmentSpec): readonly Op[] {
 
 /** What gives a new interface its name in the pod. */
 export function nameOps(spec: AttachmentSpec): readonly Op[] {
-  return modeOf(spec).nameOps(spec)
+  return driverOf(spec).nameOps?.(spec) ?? []
 }
 
 /** The pod's side, but for sysctls. */
 export function podOps(spec: AttachmentSpec): readonly Op[] {
-  return modeOf(spec).podOps(spec)
+  return driverOf(spec).podOps(spec)
 }
 
 /** Sysctls of the pod: after its links, which they may name. */
@@ -67,13 +67,13 @@ export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] 
 
 /** What is in the pod and does not go with a link of the host: for a namespace that is still there. */
 export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
-  return [...featureOps('podTeardownOps', spec), ...modeOf(spec).podTeardownOps(spec)]
+  return [...featureOps('podTeardownOps', spec), ...(driverOf(spec).podTeardownOps?.(spec) ?? [])]
 }
 
 /** Whether what packets to the pod leave by is the pod's alone. */
 function isLinkOwn(spec: AttachmentSpec): boolean {
   const { hostPorts, chained } = spec
-  return modeOf(spec).isRouted || (hostPorts !== undefined && hostPorts.link === chained?.hostLink)
+  return driverOf(spec).isRouted || (hostPorts !== undefined && hostPorts.link === chained?.hostLink)
 }
 
 /** Two links go as one group, since the kernel then waits once, not twice. `group` must be the caller's alone. */

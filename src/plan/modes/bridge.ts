@@ -2,21 +2,24 @@
 // mode `bridge`: a veth pair whose host end is a port of the network's bridge, which has the pods' gateway addresses
 // (docs/design.md, "Upstream bridge and ptp").
 
+import { familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { BridgeNetConf } from '../../cni/model/net-conf.ts'
 import { subnetRoutes } from '../link/sbr.ts'
-import { portVlanOps, portVlans, vlanGateway } from '../link/vlan.ts'
+import { portVlanOps, portVlans, vlanGateway, vlanGatewayOps } from '../link/vlan.ts'
 import type { AttachmentSpec, BridgePort, BridgeSpec, LinkEnd, NetworkSpec, PodAddress } from '../model/attachment.ts'
-import { bridgeMac, hostLinkMac, hostLinkName } from '../model/names.ts'
+import { bridgeMac, hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { wantsHairpin } from '../rules/hairpin.ts'
 import { acceptOf } from '../rules/host-accept.ts'
 import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
-import type { Decided, ModeRoom, OwnParts, Surroundings } from './mode.ts'
-import { interfacePodOps } from './pod-ops.ts'
+import type { Decided, InterfaceDriver, OwnParts, Surroundings } from './driver.ts'
+import { ignoreRouters, interfacePodOps, vethOps } from './interface.ts'
 import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
-import { vethOps } from './veth.ts'
+
+/** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
+export const mostBridgePorts = 1023
 
 /** A host end, and where it belongs. */
 export interface Port {
@@ -46,17 +49,17 @@ function hostOps(spec: AttachmentSpec): readonly Op[] {
   return [...pair, ...(port ? portSettings(host, port) : [])]
 }
 
-function partsOf({ key, conf, mac, ips, given }: Decided): OwnParts {
+function partsOf(conf: BridgeNetConf, { key, mac, ips, given }: Decided): OwnParts {
   return {
     host: { name: hostLinkName(key), mac: hostLinkMac(key) },
     port: portOf(conf, mac),
     routes: given,
     subnetRoutes: ips.flatMap(subnetRoutes),
-    hostLink: vlanGateway(conf.bridge)?.name ?? conf.bridge.name,
+    hostLink: vlanGateway(conf)?.name ?? conf.bridge.name,
   }
 }
 
-function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
+function portOf({ bridge, firewall }: BridgeNetConf, mac: string): BridgePort {
   // The kernel forwards nothing between isolated ports: "isolated" then holds on layer 2 as well.
   const isolated = bridge.portIsolation || firewall?.ingressPolicy === 'isolated'
   return {
@@ -67,13 +70,13 @@ function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
   }
 }
 
-function gatewaySide(conf: NetConf, ips: readonly PodAddress[]) {
+function gatewaySide(conf: BridgeNetConf, ips: readonly PodAddress[]) {
   const { name, bridge } = conf
-  const addresses = bridge.isGateway ? gatewaysOf(conf, ips) : []
-  return { name, bridge: { name: bridge.name, addresses, ...defined({ gateway: vlanGateway(bridge) }) } }
+  const addresses = conf.isGateway ? gatewaysOf(conf, ips) : []
+  return { name, bridge: { name: bridge.name, addresses, ...defined({ gateway: vlanGateway(conf) }) } }
 }
 
-function networkOf(conf: NetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
+function networkOf(conf: BridgeNetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
   const gateways = gatewaySide(conf, ips).bridge.addresses
   const subnets = subnetsOf(conf, ips)
   return {
@@ -90,7 +93,7 @@ function networkOf(conf: NetConf, ips: readonly PodAddress[], surroundings: Surr
   }
 }
 
-function bridgeSpec(conf: NetConf, addresses: readonly string[], surroundings: Surroundings): BridgeSpec {
+function bridgeSpec(conf: BridgeNetConf, addresses: readonly string[], surroundings: Surroundings): BridgeSpec {
   return {
     name: conf.bridge.name,
     mac: bridgeMac(conf.bridge.name, surroundings.machineId),
@@ -99,25 +102,66 @@ function bridgeSpec(conf: NetConf, addresses: readonly string[], surroundings: S
     forceAddress: conf.bridge.forceAddress,
     promisc: conf.bridge.promiscMode,
     vlanFiltering: conf.bridge.vlan !== 0 || conf.bridge.vlanTrunk !== undefined,
-    ...defined({ gateway: vlanGateway(conf.bridge) }),
+    ...defined({ gateway: vlanGateway(conf) }),
   }
 }
 
-export const bridge: ModeRoom = {
-  order: 'interface',
-  unreadKeys: [],
+/** A bridge made from nothing. */
+export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name, mac, mtu, vlanFiltering, gateway } = bridge
+  return [
+    { in: 'host', kind: 'bridge.add', name, mac, mtu, vlanFiltering, why: `create the bridge ${name}` },
+    ...(gateway ? vlanGatewayOps(bridge, gateway) : []),
+    ...keepBridgeOps(bridge),
+  ]
+}
+
+/** What every ADD says again about a bridge that is there: all of it holds as a rule, and costs microseconds. */
+export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name } = bridge
+  const gateway = bridge.gateway ?? { name, mac: bridge.mac }
+  return [
+    { in: 'host', kind: 'link.up', dev: name, why: `set the bridge ${name} up` },
+    ...(bridge.promisc
+      ? [{ in: 'host', kind: 'link.promisc', dev: name, why: `set ${name} promiscuous` } as const]
+      : []),
+    ...(hasIpv6(bridge) ? [noLinkLocal(gateway.name), gatewayOp(linkLocalCidr(gateway.mac), gateway.name)] : []),
+    ...bridge.addresses.map((cidr) => gatewayOp(cidr, gateway.name)),
+  ]
+}
+
+/** As on a routed pod's link (attach.ts): forwarded packets do not wait for the bridge's DAD. */
+function noLinkLocal(dev: string): Op {
+  return { in: 'host', kind: 'link.no-local', dev, why: `give ${dev} its link-local address at once` }
+}
+
+function gatewayOp(cidr: string, dev: string): Op {
+  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add the gateway address ${cidr} to ${dev}` }
+}
+
+function hasIpv6(bridge: BridgeSpec): boolean {
+  return bridge.addresses.some((cidr) => familyOf(cidr) === 6)
+}
+
+/** Kernel settings of a bridge and its gateway link. */
+export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
+  return [bridge.name, ...(bridge.gateway ? [bridge.gateway.name] : [])].map(ignoreRouters)
+}
+
+/**
+ * The MAC of a bridge of our making: pods keep it as their gateway's, whoever sets another one (a network manager).
+ * That of somebody else's bridge may follow its ports. `machineId`: see bridgeMac.
+ */
+export function ownMacOps({ name, mac }: BridgeSpec, machineId: string): readonly Op[] {
+  if (mac !== bridgeMac(name, machineId)) return []
+  return [{ in: 'host', kind: 'link.mac', dev: name, mac, why: `set the MAC of ${name}` }]
+}
+
+export const bridge: InterfaceDriver<BridgeNetConf> = {
   isRouted: false,
   hostOps,
-  nameOps: () => [],
-  leasedHostOps: () => [],
   podOps: (spec) => interfacePodOps(spec, false),
-  podTeardownOps: () => [],
-  makes: {
-    hasHostGateway: true,
-    bridgeOf: ({ bridge: { name } }) => name,
-    masterOf: () => undefined,
-    partsOf,
-    gatewaySide,
-    networkOf,
-  },
+  partsOf,
+  gatewaySide,
+  networkOf,
 }

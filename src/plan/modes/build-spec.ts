@@ -5,7 +5,7 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { InterfaceNetConf } from '../../cni/model/net-conf.ts'
 import type { GatewaySide } from '../ipam/range-overlap.ts'
 import { bandwidthSpec } from '../link/bandwidth.ts'
 import { podRoutes } from '../link/pod-routes.ts'
@@ -16,13 +16,13 @@ import type { Lease } from '../model/lease.ts'
 import { podLinkMac } from '../model/names.ts'
 import { mergedAccepts } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
-import type { Master, Surroundings } from './mode.ts'
-import { makerOf } from './modes.ts'
+import type { Master, Surroundings } from './driver.ts'
+import { interfaceDriverOf } from './drivers.ts'
 import { unique, withFirstGateway } from './subnets.ts'
 
 interface AttachmentInput {
   readonly key: AttachmentKey
-  readonly conf: NetConf
+  readonly conf: InterfaceNetConf
   readonly lease: Lease
   readonly mtu: number
   /** Routing tables of the pod that are in use; for sbr only. */
@@ -34,13 +34,12 @@ interface AttachmentInput {
 /** Everything of the attachment, from its configuration and lease. Throws CniError 7 as the mode says. */
 export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, lease, master, usedTables = new Set() } = input
-  const maker = makerOf(conf)
-  const ips = maker.hasHostGateway && conf.bridge.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
+  const ips = 'isGateway' in conf && conf.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
   if (conf.ipam.kind === 'static') requireOtherGateway(ips)
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
-  const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
-  const own = maker.partsOf({ key, conf, mac, ips, given, master })
+  const given = podRoutes(lease.routes, ips, conf.isDefaultGateway)
+  const own = interfaceDriverOf(conf).partsOf(conf, { key, mac, ips, given, master })
   const mtu = own.mtu ?? input.mtu
   const hostPorts = own.hostLink === undefined ? undefined : hostPortSpec(conf, ips, own.hostLink)
   return {
@@ -52,8 +51,8 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
     ...defined({ port: own.port }),
     ips,
     ...routedBySource(conf.sbr, own.routes, { ips, links: own.subnetRoutes, usedTables }),
-    podLinkDown: conf.bridge.disableContainerInterface,
-    dad: conf.bridge.enabledad,
+    podLinkDown: conf.disableContainerInterface,
+    dad: conf.enabledad,
     selfHairpin: own.selfHairpin ?? hostPorts?.snat ?? false,
     ...defined({
       dns: conf.dns ?? lease.dns,
@@ -80,13 +79,17 @@ function requireOtherGateway(ips: readonly PodAddress[]): void {
 /**
  * Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`.
  */
-export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewaySide {
-  return makerOf(conf).gatewaySide(conf, ips)
+export function gatewaySide(conf: InterfaceNetConf, ips: readonly PodAddress[]): GatewaySide {
+  return interfaceDriverOf(conf).gatewaySide(conf, ips)
 }
 
 /** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
-export function buildNetworkSpec(conf: NetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
-  return makerOf(conf).networkOf(conf, ips, surroundings)
+export function buildNetworkSpec(
+  conf: InterfaceNetConf,
+  ips: readonly PodAddress[],
+  surroundings: Surroundings,
+): NetworkSpec {
+  return interfaceDriverOf(conf).networkOf(conf, ips, surroundings)
 }
 
 /**

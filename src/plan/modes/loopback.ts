@@ -7,8 +7,6 @@ import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import type { ModeRoom } from './mode.ts'
-import { bridgeKeys, featureKeys, interfaceKeys } from './unread-keys.ts'
 
 const dev = 'lo'
 
@@ -36,25 +34,6 @@ export function loopbackResult(link: ObservedLink, sandbox: string): Result {
   return { interfaces: [{ name: dev, mac: link.mac, sandbox }], ips, routes: [] }
 }
 
-/** What CHECK finds wrong, for people. */
-export function loopbackDifference(link: ObservedLink | undefined): readonly string[] {
-  return link?.up ? [] : ['loopback interface is down']
-}
-
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1/128'
-}
-
-/** It has no record, so there is no spec to ask its operations for. */
-const nothing = (): readonly Op[] => []
-
-export const loopback: ModeRoom = {
-  order: 'loopback',
-  unreadKeys: [...bridgeKeys, ...interfaceKeys, ...featureKeys],
-  isRouted: false,
-  hostOps: nothing,
-  leasedHostOps: nothing,
-  nameOps: nothing,
-  podOps: nothing,
-  podTeardownOps: nothing,
 }

@@ -4,18 +4,17 @@
 // the host, which forwards nothing for it and does not reach it.
 
 import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { MacvlanNetConf } from '../../cni/model/net-conf.ts'
 import { subnetRoutes } from '../link/sbr.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { newMacvlanName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import type { Decided, Master, ModeRoom, OwnParts } from './mode.ts'
-import { interfacePodOps } from './pod-ops.ts'
-import { bridgeKeys } from './unread-keys.ts'
+import type { Decided, InterfaceDriver, Master, OwnParts } from './driver.ts'
+import { interfacePodOps } from './interface.ts'
 
-function partsOf({ conf, mac, ips, given, master }: Decided): OwnParts {
-  const { mode } = conf.macvlan ?? { mode: 'bridge' }
+function partsOf(conf: MacvlanNetConf, { mac, ips, given, master }: Decided): OwnParts {
+  const { mode } = conf.macvlan
   const link = usable(master, mode)
   const mtu = conf.mtu === 'auto' ? link.mtu : conf.mtu
   requireNoMore(mtu, link, 'mtu')
@@ -108,24 +107,14 @@ export function masterRefused({ macvlan: on }: AttachmentSpec, isBusy: boolean, 
   })
 }
 
-/** The gateway is a router of the master's network, and no address of the host is looked at. */
-const gatewaySide = ({ name }: NetConf) => ({ name })
-
-export const macvlan: ModeRoom = {
-  order: 'interface',
-  unreadKeys: [...bridgeKeys, ...['isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall', 'allowOverlap']],
+export const macvlan: InterfaceDriver<MacvlanNetConf> = {
   isRouted: false,
   hostOps,
-  leasedHostOps: () => [],
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
   podTeardownOps,
-  makes: {
-    hasHostGateway: false,
-    bridgeOf: () => undefined,
-    masterOf: ({ macvlan: keys }) => keys,
-    partsOf,
-    gatewaySide,
-    networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
-  },
+  partsOf,
+  /** The gateway is a router of the master's network: no address of the host is in its way. */
+  gatewaySide: ({ name }) => ({ name }),
+  networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
 }

@@ -14,8 +14,6 @@ import { acceptedOf } from '../rules/host-accept.ts'
 import { isolationElements } from '../rules/isolation.ts'
 import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
 import { attachmentRuleOps } from './attach.ts'
-import { type Port, portOps } from './bridge.ts'
-import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 
 /** Everything our nft table is to hold, from state. */
 export interface RuleSource {
@@ -133,18 +131,4 @@ function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
     const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''
     return !seen.has(text) && seen.add(text)
   })
-}
-
-/** A network's bridge and forwarding, and the ports that belong on the bridge. */
-export function bridgeOps(network: NetworkSpec, attachments: readonly Port[]): readonly Op[] {
-  const { bridge } = network
-  if (bridge === undefined) return forwardingOps(network)
-  const ports = attachments.filter(({ port }) => port?.bridge === bridge.name)
-  return [...forwardingOps(network), ...newBridgeOps(bridge), ...ports.flatMap(portOps)]
-}
-
-/** What ADD says of the bridge where nothing tells that it has changed. */
-export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
-  const { bridge } = network
-  return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]
 }

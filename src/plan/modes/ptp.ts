@@ -14,7 +14,7 @@ import {
 } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { PtpNetConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { AttachmentSpec, LinkEnd, NetworkSpec, PodAddress, PodRoute } from '../model/attachment.ts'
 import { hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
@@ -24,17 +24,15 @@ import { wantsHairpin } from '../rules/hairpin.ts'
 import { acceptOf } from '../rules/host-accept.ts'
 import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
-import type { Decided, ModeRoom, OwnParts, Routes } from './mode.ts'
-import { interfacePodOps } from './pod-ops.ts'
+import type { Decided, InterfaceDriver, OwnParts, Routes } from './driver.ts'
+import { interfacePodOps, markOp, vethOps } from './interface.ts'
 import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
-import { bridgeKeys } from './unread-keys.ts'
-import { markOp, vethOps } from './veth.ts'
 
-function partsOf({ key, conf, ips, given }: Decided): OwnParts {
+function partsOf(conf: PtpNetConf, { key, ips, given }: Decided): OwnParts {
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
   return {
     host,
-    routes: routedPodRoutes(ips, given, conf.bridge.enabledad),
+    routes: routedPodRoutes(ips, given, conf.enabledad),
     subnetRoutes: [],
     hostLink: host.name,
     selfHairpin: wantsHairpin(conf),
@@ -43,7 +41,7 @@ function partsOf({ key, conf, ips, given }: Decided): OwnParts {
 }
 
 /** Without a bridge, what packets to the pods come by is each pod's own: subnets stand for it. */
-function routedNetwork(conf: NetConf, ips: readonly PodAddress[]): NetworkSpec {
+function routedNetwork(conf: PtpNetConf, ips: readonly PodAddress[]): NetworkSpec {
   const subnets = subnetsOf(conf, ips)
   const ranges = gatewaysOf(conf, ips)
   return {
@@ -132,21 +130,12 @@ function noGateway(address: string): CniError {
   })
 }
 
-export const ptp: ModeRoom = {
-  order: 'interface',
-  unreadKeys: bridgeKeys,
+export const ptp: InterfaceDriver<PtpNetConf> = {
   isRouted: true,
   hostOps,
   leasedHostOps,
-  nameOps: () => [],
   podOps: (spec) => interfacePodOps(spec, true),
-  podTeardownOps: () => [],
-  makes: {
-    hasHostGateway: true,
-    bridgeOf: () => undefined,
-    masterOf: () => undefined,
-    partsOf,
-    gatewaySide: (conf, ips) => ({ name: conf.name, ranges: gatewaysOf(conf, ips) }),
-    networkOf: routedNetwork,
-  },
+  partsOf,
+  gatewaySide: (conf, ips) => ({ name: conf.name, ranges: gatewaysOf(conf, ips) }),
+  networkOf: routedNetwork,
 }

@@ -2,17 +2,17 @@
 // The subnets and gateways of a network: of all ranges where the configuration names them, else of a lease.
 
 import { familyOf, formatAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
-import type { NetConf, Range } from '../../cni/model/net-conf.ts'
+import type { FeatureConf, Range } from '../../cni/model/net-conf.ts'
 import type { PodAddress } from '../model/attachment.ts'
 
 /** Gateway CIDRs, sorted. */
-export function gatewaysOf(conf: NetConf, ips: readonly PodAddress[]): readonly string[] {
+export function gatewaysOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
   if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map(gatewayCidr))
   return unique(ips.flatMap((ip) => (ip.gateway === undefined ? [] : [`${ip.gateway}/${prefixOf(ip.address)}`])))
 }
 
 /** Subnets in canonical text, sorted. */
-export function subnetsOf(conf: NetConf, ips: readonly PodAddress[]): readonly string[] {
+export function subnetsOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
   if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map((range) => range.subnet))
   return unique(ips.map((ip) => subnetOf(ip.address)))
 }

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { mergeNetworks } from '../modes/build-spec.ts'
-import { chainedNetwork, chainedResult, chainedSpec } from '../modes/chained-spec.ts'
+import { chainedConf, chainedNetwork, chainedResult, chainedSpec } from '../modes/chained.ts'
 import { sharesRules } from '../modes/network-rules.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
 import type { AddFacts } from './facts.ts'
@@ -55,16 +55,16 @@ const lookAround: Plan = {
 }
 
 function specOf({ key, conf, learnt }: AddFacts): AttachmentSpec {
-  const { prevResult } = conf
+  const { prevResult } = chainedConf(conf)
   if (prevResult === undefined || learnt.seen === undefined) throw new Error('a chained interface was not looked at')
-  return chainedSpec({ key, conf, prevResult, seen: learnt.seen })
+  return chainedSpec({ key, conf: chainedConf(conf), prevResult, seen: learnt.seen })
 }
 
 /** What the network's chained attachments share, with what was learnt of it before. */
 export function networkOfChain(facts: AddFacts): NetworkSpec {
   const { conf, learnt } = facts
   const host = learnt.seen?.host ?? { links: new Map(), routes: new Map() }
-  return mergeNetworks(learnt.known?.network, chainedNetwork(conf, specOf(facts), host), false)
+  return mergeNetworks(learnt.known?.network, chainedNetwork(chainedConf(conf), specOf(facts), host), false)
 }
 
 /** A limit that somebody else has set there would be lost, and its removal would be ours to answer for. */
@@ -142,6 +142,6 @@ function rest(facts: AddFacts): Step {
   const missing = missingLast(facts, spec) ?? missingFlows(facts)
   if (missing !== undefined) return missing
   if (ran(facts, 'finish') === undefined) return finish
-  const { prevResult } = facts.conf
+  const { prevResult } = chainedConf(facts.conf)
   return prevResult === undefined ? new Error('no prevResult') : { result: chainedResult(prevResult, spec) }
 }

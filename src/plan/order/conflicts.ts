@@ -3,8 +3,8 @@
 
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { mostBridgePorts } from '../modes/bridge.ts'
 import { masterRefused } from '../modes/macvlan.ts'
-import { mostBridgePorts } from '../modes/network.ts'
 import type { AddFacts } from './facts.ts'
 import type { Failure } from './stage.ts'
 

@@ -7,6 +7,7 @@ import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { type Lease, noLease } from '../model/lease.ts'
 import type { Op } from '../model/op.ts'
 import { buildNetworkSpec, buildSpec, mergeNetworks } from '../modes/build-spec.ts'
+import { interfaceConf } from '../modes/drivers.ts'
 import type { AddFacts, Known } from './facts.ts'
 import type { Outcome, PlanRun } from './stage.ts'
 
@@ -57,7 +58,8 @@ export const wantedNetwork = keepingLatest(mergeNetworkOf, (facts) => [
 ])
 
 function buildSpecOf(facts: AddFacts): AttachmentSpec {
-  const { key, conf, mtu, learnt } = facts
+  const { key, mtu, learnt } = facts
+  const conf = interfaceConf(facts.conf)
   const { usedTables = new Set<number>(), master } = learnt
   const spec = buildSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables, master })
   if (!isWithoutLease(facts) || spec.tuning === undefined) return spec
@@ -65,7 +67,8 @@ function buildSpecOf(facts: AddFacts): AttachmentSpec {
 }
 
 function mergeNetworkOf(facts: AddFacts): NetworkSpec {
-  const { conf, learnt, machineId } = facts
+  const { learnt, machineId } = facts
+  const conf = interfaceConf(facts.conf)
   const { network: known, hasBridge = false } = learnt.known ?? {}
   const { ips, mtu } = specOf(facts)
   const excluded = conf.ipam.kind === 'pool' ? (learnt.ranges?.excluded ?? []) : []

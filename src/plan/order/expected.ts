@@ -5,9 +5,10 @@
 import type { Result, ResultInterface } from '../../cni/model/result.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
+import { driverOf } from '../modes/drivers.ts'
 import { featureOps } from '../modes/features.ts'
-import { modeOf } from '../modes/modes.ts'
-import { fastPathBridgeOps, ruleOps } from '../modes/network-rules.ts'
+import { fastPathBridgeOps } from '../modes/network.ts'
+import { ruleOps } from '../modes/network-rules.ts'
 import { opsOf } from './stage.ts'
 import { ownStages } from './stages.ts'
 
@@ -75,7 +76,7 @@ export function expectedOps(
  */
 function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
   const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
-  const isOwn = (src = '') => modeOf(spec).isRouted && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
+  const isOwn = (src = '') => driverOf(spec).isRouted && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
   return {
     routes: spec.routes.filter((route) => isThere(route.dst) || isOwn(route.src)),
     defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),

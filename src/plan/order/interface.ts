@@ -11,8 +11,9 @@ import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { afterPrevious, resultOf } from '../modes/answer.ts'
 import { hostOps, leasedHostOps } from '../modes/attach.ts'
-import { ownMacOps } from '../modes/network.ts'
-import { fastPathBridgeOps } from '../modes/network-rules.ts'
+import { ownMacOps } from '../modes/bridge.ts'
+import { interfaceConf } from '../modes/drivers.ts'
+import { fastPathBridgeOps } from '../modes/network.ts'
 import { subnetsOf } from '../modes/subnets.ts'
 import { conflictOf, interfaceExists, isPairTaken } from './conflicts.ts'
 import { isUsual, isWithoutLease, leaseOf, madeDefaults, specOf, wantedNetwork } from './decided.ts'
@@ -190,7 +191,7 @@ function settingOf(facts: AddFacts): SetUp {
     network: wantedNetwork(facts),
     namesSubnets: facts.conf.ipam.kind === 'pool',
     own: ownStillMissing(facts),
-    mayOverlap: facts.conf.allowOverlap,
+    mayOverlap: interfaceConf(facts.conf).allowOverlap,
     key: facts.key,
     subnets: subnetsOf(facts.conf, ips),
     abandoned: facts.learnt.ranges?.abandoned ?? [],
@@ -223,7 +224,7 @@ function rest(facts: AddFacts): Step {
   if (facts.conf.ipam.kind === 'delegated' && isWithoutLease(facts)) return askPlugin(facts.conf.ipam.type)
   if (ran(facts, 'finish') === undefined) return finish
   const result = resultOf({ spec: made, network, lease: leaseOf(facts), netns: facts.netns })
-  return { result: afterPrevious(result, facts.conf) }
+  return { result: afterPrevious(result, interfaceConf(facts.conf)) }
 }
 
 /** The MAC of a bridge of our making: that of another one may be anything. */

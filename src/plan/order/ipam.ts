@@ -31,7 +31,8 @@ function leasedSpec(facts: AddFacts): AttachmentSpec {
   const { key, conf } = facts
   return {
     key,
-    mode: conf.mode,
+    // Every record has a mode; this role makes no use of it.
+    mode: 'bridge',
     mtu: 0,
     ips: leaseOf(facts).ips,
     routes: [],

@@ -25,7 +25,7 @@ export function missingLast(facts: AddFacts, spec: AttachmentSpec): Plan | undef
 
 /** Whether processes of the node that listen on the pod's ports are reported; else they were looked for before. */
 export function warnsOf({ conf }: Pick<AddFacts, 'conf'>): boolean {
-  return conf.portmap?.onListening !== 'refuse'
+  return conf.mode === 'ipam' || conf.portmap?.onListening !== 'refuse'
 }
 
 /** Deletes flows that began before the rules. */

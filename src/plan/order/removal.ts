@@ -8,7 +8,6 @@ import { hostLinkName, ifbName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { AttachmentRecord } from '../model/record.ts'
 import { linkRemovals, podTeardownOps, teardownOps } from '../modes/attach.ts'
-import { loopbackDownOps } from '../modes/loopback.ts'
 import { conditionChains } from '../rules/port-conditions.ts'
 
 /** Addresses without prefix length, and after how many seconds they may be given out again. */
@@ -64,10 +63,4 @@ export function removalOf(
 export function removalFromIds(key: AttachmentKey, group: number): Removal {
   const links = key.role === 'main' ? [hostLinkName(key), ifbName(key)] : []
   return { key, host: linkRemovals(links, group), pod: [], chains: [], hasRecord: false, isLeftOut: true }
-}
-
-/** mode `loopback`: lo goes down, and nothing was reserved. */
-export function loopbackRemoval(key: AttachmentKey): Removal {
-  const reserved = { ports: [], addresses: [], cooldownS: 0 }
-  return { key, host: [], pod: loopbackDownOps, chains: [], reserved, hasRecord: false, isLeftOut: true }
 }

@@ -4,7 +4,7 @@
 
 import { familyOf } from '../../cni/model/address.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
-import { masterOf } from '../modes/modes.ts'
+import { interfaceConf, masterOf } from '../modes/drivers.ts'
 import { isUsual, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
 import { type Plan, planOf, type Stage } from './stage.ts'
@@ -29,7 +29,8 @@ export function reserve({ key, conf }: AddFacts): Plan {
 
 /** sbr takes tables that are free: the one thing of the pod that is looked at beforehand. */
 export function lookAtTables({ conf, learnt }: AddFacts): Plan | undefined {
-  if (conf.sbr === undefined || conf.sbr.table !== undefined) return undefined
+  const { sbr } = interfaceConf(conf)
+  if (sbr === undefined || sbr.table !== undefined) return undefined
   const isV4Only = conf.ipam.kind !== 'delegated' && !learnt.lease?.ips.some(({ address }) => familyOf(address) === 6)
   const families = isV4Only ? ([4] as const) : ([4, 6] as const)
   return {

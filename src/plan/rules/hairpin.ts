@@ -4,13 +4,13 @@
 // bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Feature } from '../model/feature.ts'
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
-export function wantsHairpin(conf: NetConf): boolean {
+export function wantsHairpin(conf: FeatureConf): boolean {
   return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
 }
 

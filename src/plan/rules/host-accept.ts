@@ -3,7 +3,7 @@
 // table cannot override a drop in another one (nft(8), "base chains"), so this is the one exception to keeping out of
 // other people's tables: our chain marks (accept-rules.ts), and theirs has one accept of the mark (accept-place.ts).
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 import type { NftChain } from '../model/observed.ts'
 
@@ -45,7 +45,7 @@ type Accepting = Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets' | 'acceptNew' 
  * subnets has none yet, and learns them pod by pod.
  */
 export function acceptOf(
-  conf: NetConf,
+  conf: FeatureConf,
   whose: Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets'>,
   subnets: readonly string[],
 ): Accepting {
@@ -58,7 +58,7 @@ export function acceptOf(
  * (macvlan) is not forwarded by the host; an address without a subnet would be an element for each pod.
  */
 export function acceptChained(
-  conf: NetConf,
+  conf: FeatureConf,
   on: { readonly bridge: string | undefined; readonly hostLink: string | undefined },
   subnets: readonly string[],
 ): Accepting {
@@ -69,11 +69,11 @@ export function acceptChained(
 }
 
 /** Whether other firewalls are to let anything pass. */
-function wantsAccept({ firewall }: NetConf): boolean {
+function wantsAccept({ firewall }: FeatureConf): boolean {
   return firewall !== undefined && firewall.hostAccept !== 'off'
 }
 
-function letIn({ firewall, nonMasqueradeCidrs }: NetConf, subnets: readonly string[]): Accepting {
+function letIn({ firewall, nonMasqueradeCidrs }: FeatureConf, subnets: readonly string[]): Accepting {
   const from = [...new Set([...nonMasqueradeCidrs, ...(firewall?.acceptFrom ?? [])])].sort()
   const { acceptMarkBit, firewalldZone = trustedZone } = firewall ?? {}
   return {

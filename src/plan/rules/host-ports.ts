@@ -4,7 +4,7 @@
 // upstream portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
 
 import { bareAddress, familyOf, isUnspecified, parseAddress } from '../../cni/model/address.ts'
-import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
+import type { FeatureConf, PortMapping } from '../../cni/model/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Feature } from '../model/feature.ts'
@@ -13,7 +13,7 @@ import { hairpinLink } from './hairpin.ts'
 import { conditionalPortElements, conditionOps, portKey } from './port-conditions.ts'
 
 /** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
-export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
+export function hostPortSpec(conf: FeatureConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
   const ports = conf.portMappings.flatMap((mapping) => hostPortsOf(mapping, ips))
   if (ports.length === 0) return undefined
   const { snat = true, masqAll = false, conditionsV4 = [], conditionsV6 = [] } = conf.portmap ?? {}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ingressPolicy: which bridges may not send to each other, as elements (docs/design.md, "Upstream firewall").
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Feature } from '../model/feature.ts'
 import type { Op } from '../model/op.ts'
 
 /** The policy of the configuration, where it is not open. */
-export function ingressPolicyOf({ firewall }: Pick<NetConf, 'firewall'>): NetworkSpec['ingressPolicy'] {
+export function ingressPolicyOf({ firewall }: Pick<FeatureConf, 'firewall'>): NetworkSpec['ingressPolicy'] {
   return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
 }
 

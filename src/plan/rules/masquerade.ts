@@ -13,7 +13,7 @@ import {
   parseCidr,
   subtract,
 } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Op } from '../model/op.ts'
@@ -24,7 +24,7 @@ interface Pair {
 }
 
 /** What the configuration masquerades of the pods' `subnets`, if anything. */
-export function masqueradeSpec(conf: NetConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
+export function masqueradeSpec(conf: FeatureConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
   if (!conf.ipMasq || subnets.length === 0) return undefined
   return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
 }

@@ -72,7 +72,7 @@ export async function claim(request: LeaseRequest, ips: readonly PodAddress[]): 
     const isOurs = isFree || reserveAddress(files, intentFile, address)
     if (isOurs) claimed.push(address)
     const holder = isOurs ? request.elsewhere(address) : request.here(address)
-    if (holder === undefined || conf.allowOverlap) continue
+    if (holder === undefined || (conf.mode !== 'ipam' && conf.allowOverlap)) continue
     for (const each of claimed) withdrawAddress(files, each)
     throw addressTaken(address, holder)
   }

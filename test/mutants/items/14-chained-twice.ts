@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'lint counts only entries that say mode: chained',
     file: 'src/cli/lint/file.ts',
-    find: "modeNamed(lookUp(conf, 'mode') ?? usualMode(index > 0))",
-    replace: "modeNamed(lookUp(conf, 'mode'))",
+    find: "const mode = lookUp(conf, 'mode') ?? usualMode(index > 0)",
+    replace: "const mode = lookUp(conf, 'mode')",
     caughtBy: {
       project: 'unit',
       file: 'test/unit/cli/lint/file.test.ts',

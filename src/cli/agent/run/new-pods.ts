@@ -19,7 +19,7 @@ import { type GatewayFacts, gatewaysOver } from '../../../plan/link/bridge-addre
 import type { BridgeSpec } from '../../../plan/model/attachment.ts'
 import { bridgeMac } from '../../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
-import { modeOf } from '../../../plan/modes/modes.ts'
+import { driverOf } from '../../../plan/modes/drivers.ts'
 import { linkExists, linkNames } from '../../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../../system/kernel/observe.ts'
 import { machineId } from '../../../system/process/process-identity.ts'
@@ -51,7 +51,7 @@ export async function lookAtPlace(
   { mode, podCidrs }: { readonly mode: Mode; readonly podCidrs: readonly string[] },
 ): Promise<Place> {
   const pods = livePods(network)
-  if (modeOf({ mode }).isRouted) return routedPlace(node, podCidrs, pods)
+  if (driverOf({ mode }).isRouted) return routedPlace(node, podCidrs, pods)
   const setUp = allNetworks().find(({ name }) => name === network)?.bridge
   const known = [setUp, ...pods.map((record) => record.network?.bridge)].filter((bridge) => bridge !== undefined)
   const isOther = (name: string) => name !== setUp?.name

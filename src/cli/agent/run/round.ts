@@ -21,7 +21,7 @@ import { type PoolLook, poolProblems } from '../../../plan/agent/pool-problem.ts
 import type { Problem } from '../../../plan/agent/problem.ts'
 import type { RoutePlan } from '../../../plan/agent/routes.ts'
 import { allowsOverlap, templateMtu } from '../../../plan/agent/template.ts'
-import { modeOf } from '../../../plan/modes/modes.ts'
+import { driverOf } from '../../../plan/modes/drivers.ts'
 import type { Cluster } from '../../../plan/rules/cluster-elements.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { allNetworks, allRecords } from '../../../system/store/records.ts'
@@ -225,7 +225,7 @@ function viewOf(input: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memo
 }
 
 function routeRules(input: RoundInput): RouteRules {
-  return { isRouted: modeOf({ mode: modeNow(input) }).isRouted, allowOverlap: isOverlapAllowed(input) }
+  return { isRouted: driverOf({ mode: modeNow(input) }).isRouted, allowOverlap: isOverlapAllowed(input) }
 }
 
 function isOverlapAllowed({ known }: RoundInput): boolean {
@@ -270,7 +270,7 @@ function clusterOf({ pods, peers }: ClusterView): Cluster {
  */
 async function removeEarlier(input: RoundInput, { own, pods }: ClusterView, memory: Memory) {
   const { network } = input.settings
-  const hasBridge = !modeOf({ mode: modeNow(input) }).isRouted
+  const hasBridge = !driverOf({ mode: modeNow(input) }).isRouted
   const over = memory.own.filter((range) => !pods.includes(range))
   if (own.length === 0 || (over.length === 0 && !strayBridges(network) && !isOfOtherMode(network, hasBridge))) return []
   const links = await removeFormer(contextOf(input), { network, over, today: own, hasBridge })

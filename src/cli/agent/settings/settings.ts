@@ -5,7 +5,6 @@ import { hostname } from 'node:os'
 import type { Cidr } from '../../../cni/model/address.ts'
 import type { Mode } from '../../../cni/model/net-conf.ts'
 import { soundRange } from '../../../plan/agent/pod-range.ts'
-import { gatewayModes } from '../../../plan/modes/modes.ts'
 import { type Input, UsageError } from '../../shell/command.ts'
 
 /** The mount point of every ServiceAccount's credentials. */
@@ -98,6 +97,9 @@ function nameOf(name: string): string {
   if (/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(name)) return name
   throw new UsageError(`--node-name ${JSON.stringify(name)}: not a name of a node`)
 }
+
+/** The modes whose pods have their gateway on the node. */
+const gatewayModes = ['bridge', 'ptp'] as const satisfies readonly Mode[]
 
 function modeOf(name: string): Mode {
   const mode = gatewayModes.find((each) => each === name)

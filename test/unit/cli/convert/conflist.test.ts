@@ -85,11 +85,10 @@ describe('convert', () => {
       ipam,
     })
     expect(convert(text).conflist).toMatchObject({ name: 'one', cniVersion: '0.4.0' })
-    expect(asRead(text).bridge).toMatchObject({
-      name: 'br9',
+    expect(asRead(text)).toMatchObject({
+      bridge: { name: 'br9', hairpinMode: false },
       isGateway: true,
       isDefaultGateway: false,
-      hairpinMode: false,
     })
   })
 

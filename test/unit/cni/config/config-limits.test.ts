@@ -61,7 +61,8 @@ describe('a list', () => {
   })
 
   it('of VLANs that names each of them a thousand times has each once', () => {
-    expect(read({ vlanTrunk: many(1000, () => ({ minID: 1, maxID: 4094 })) }).bridge.vlanTrunk).toHaveLength(4094)
+    const conf = read({ vlanTrunk: many(1000, () => ({ minID: 1, maxID: 4094 })) })
+    expect(conf.mode === 'bridge' && conf.bridge.vlanTrunk).toHaveLength(4094)
   })
 })
 

@@ -55,7 +55,8 @@ describe('any configuration of known keys', () => {
         const code = codeOf(() => {
           const conf = readConfig(stdin, callOf(verb))
           expect(JSON.parse(JSON.stringify(conf))).toEqual(conf)
-          if (conf.prevResult !== undefined) JSON.parse(writeResult(conf.prevResult, conf.cniVersion))
+          if (conf.mode !== 'ipam' && conf.prevResult !== undefined)
+            JSON.parse(writeResult(conf.prevResult, conf.cniVersion))
         })
         expect([undefined, ...foreseen]).toContain(code)
         expect([undefined, 1, 6, 7]).toContain(codeOf(() => readDelConfig(stdin)))

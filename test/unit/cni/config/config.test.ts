@@ -2,12 +2,17 @@
 // Defaults, modes, roles and the values that are read.
 
 import { describe, expect, it } from 'vitest'
-import { errorOf, type Json, lineOf, read } from '../model/call.ts'
+import { errorOf, type Json, lineOf, read, readAny } from '../model/call.ts'
+
+const interfaceDefaults = {
+  isGateway: false,
+  isDefaultGateway: false,
+  enabledad: false,
+  disableContainerInterface: false,
+}
 
 const bridgeDefaults = {
   name: 'cni0',
-  isGateway: false,
-  isDefaultGateway: false,
   forceAddress: false,
   hairpinMode: false,
   promiscMode: false,
@@ -15,8 +20,12 @@ const bridgeDefaults = {
   preserveDefaultVlan: false,
   macspoofchk: false,
   portIsolation: false,
-  enabledad: false,
-  disableContainerInterface: false,
+}
+
+/** The keys of a bridge and of the interface on it, together. */
+function bridgeKeys(changes: Json) {
+  const conf = read(changes)
+  return conf.mode === 'bridge' ? { ...conf, ...conf.bridge } : undefined
 }
 
 const prevResult = {
@@ -34,6 +43,7 @@ describe('defaults', () => {
       role: 'main',
       mode: 'bridge',
       bridge: bridgeDefaults,
+      ...interfaceDefaults,
       ipMasq: false,
       nonMasqueradeCidrs: [],
       mtu: 'auto',
@@ -47,8 +57,8 @@ describe('defaults', () => {
 
   it('of the demo configuration of the contract', () => {
     const conf = read({ cniVersion: '0.3.1', name: 'my-cni-demo', podcidr: '10.240.0.0/24' })
-    expect(conf.bridge).toEqual({ ...bridgeDefaults, isGateway: true, isDefaultGateway: true, hairpinMode: true })
-    expect(conf).toMatchObject({ ipMasq: true, mode: 'bridge', role: 'main' })
+    expect(conf).toMatchObject({ bridge: { ...bridgeDefaults, hairpinMode: true }, mode: 'bridge', role: 'main' })
+    expect(conf).toMatchObject({ ...interfaceDefaults, isGateway: true, isDefaultGateway: true, ipMasq: true })
     expect(conf.ipam).toMatchObject({
       kind: 'pool',
       rangeSets: [
@@ -93,11 +103,11 @@ describe('bridge', () => {
     ],
     ['vlanTrunk null', { vlanTrunk: null }, {}],
   ])('%s', (_, changes: Json, expected) => {
-    expect(read(changes).bridge).toMatchObject(expected)
+    expect(bridgeKeys(changes)).toMatchObject(expected)
   })
 
   it('vlanTrunk is absent when it is null', () => {
-    expect(read({ vlanTrunk: null }).bridge.vlanTrunk).toBeUndefined()
+    expect(bridgeKeys({ vlanTrunk: null })).not.toHaveProperty('vlanTrunk')
   })
 
   const together = 'minID and maxID should be configured simultaneously'
@@ -142,6 +152,24 @@ describe('modes and roles', () => {
     expect(read(changes, {}, verb)).toMatchObject({ mode, role })
   })
 
+  it.each([
+    [{ mode: 'bridge', isGateway: true }, ['bridge', 'isGateway', 'enabledad']],
+    [{ mode: 'ptp', podcidr: '10.1.0.0/24', bridge: 'br0', vlan: 5 }, ['isGateway', 'enabledad']],
+    [{ mode: 'macvlan', bridge: 'br0', isGateway: true }, ['macvlan', 'enabledad']],
+    [{ mode: 'loopback', bridge: 'br0', enabledad: true }, []],
+    [{ mode: 'chained', prevResult, bridge: 'br0', isGateway: true }, []],
+    [{ type: 'other', bridge: 'br0', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }, []],
+  ])('%j has the keys of its own mode only', (changes: Json, expected) => {
+    const conf = readAny(changes)
+    expect(['bridge', 'macvlan', 'isGateway', 'enabledad'].filter((key) => key in conf)).toEqual(expected)
+  })
+
+  it('refuses a wrong value of another mode, too', () => {
+    const ptp = { mode: 'ptp', podcidr: '10.1.0.0/24' }
+    expect(errorOf(() => read({ ...ptp, bridge: 'a/b' })).code).toBe(7)
+    expect(errorOf(() => read({ ...ptp, vlanTrunk: [{ id: 0 }] })).code).toBe(7)
+  })
+
   it('a chained call takes nothing from podcidr', () => {
     expect(read({ prevResult, podcidr: '10.1.0.0/24' })).toMatchObject({ ipam: { kind: 'none' }, ipMasq: false })
     expect(read({ prevResult, ipMasq: true }).ipMasq).toBe(true)
@@ -154,7 +182,7 @@ describe('modes and roles', () => {
   })
 
   it('does not judge the keys of a plugin that delegates to us', () => {
-    const conf = read({
+    const conf = readAny({
       type: 'macvlan',
       mode: 'private',
       mtu: 'big',
@@ -163,9 +191,9 @@ describe('modes and roles', () => {
       prevResult: 'garbage',
       ipam: { type: 'trestle', subnet: '10.1.0.0/24' },
     })
-    expect(conf).toMatchObject({ role: 'ipam', type: 'macvlan', ipam: { kind: 'pool' }, ipMasq: false })
-    expect(conf.prevResult).toBeUndefined()
-    expect(read({ type: 'x', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }, {}, 'CHECK').role).toBe('ipam')
+    expect(conf).toMatchObject({ role: 'ipam', mode: 'ipam', type: 'macvlan', ipam: { kind: 'pool' } })
+    expect(conf).not.toHaveProperty('prevResult')
+    expect(readAny({ type: 'x', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }, {}, 'CHECK').role).toBe('ipam')
   })
 })
 

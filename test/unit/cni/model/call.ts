@@ -4,7 +4,7 @@
 import { readConfig } from '../../../../src/cni/config/config.ts'
 import { CniError } from '../../../../src/cni/model/error.ts'
 import { type Environment, type Invocation, readInvocation, type Verb } from '../../../../src/cni/model/invocation.ts'
-import type { NetConf } from '../../../../src/cni/model/net-conf.ts'
+import type { NetConf, OwnNetConf } from '../../../../src/cni/model/net-conf.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -31,8 +31,15 @@ export function configText(changes: Json = {}): string {
   return JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: 'trestle', ...changes })
 }
 
-/** An ADD's configuration, read. */
-export function read(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): NetConf {
+/** An ADD's configuration, read. Throws for a plugin that delegates to us: readAny. */
+export function read(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): OwnNetConf {
+  const conf = readAny(changes, env, verb)
+  if (conf.mode === 'ipam') throw new Error('of another plugin')
+  return conf
+}
+
+/** The configuration of any role, read. */
+export function readAny(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): NetConf {
   return readConfig(configText(changes), callOf(verb, env))
 }
 

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { buildNetworkSpec, buildSpec } from '../../../../src/plan/modes/build-spec.ts'
-import { modeOf } from '../../../../src/plan/modes/modes.ts'
+import { driverOf, interfaceConf } from '../../../../src/plan/modes/drivers.ts'
 import { goldenKey, madeUpMaster } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
@@ -11,7 +11,7 @@ const v4 = { address: '10.1.0.2/24' }
 const made = (more: Json = {}, master: typeof madeUpMaster | undefined = madeUpMaster) =>
   buildSpec({
     key: goldenKey,
-    conf: read({ mode: 'macvlan', ipam: { type: 'dhcp' }, ...more }),
+    conf: interfaceConf(read({ mode: 'macvlan', ipam: { type: 'dhcp' }, ...more })),
     lease: { ips: [v4], routes: [] },
     mtu: 1500,
     master,
@@ -41,7 +41,9 @@ describe('a macvlan', () => {
     const spec = made(keys)
     expect([spec.ips, spec.defaultRoutes, spec.host, spec.port]).toEqual([[v4], [], undefined, undefined])
     const around = { mtu: 1500, machineId: 'machine' }
-    expect(buildNetworkSpec(read({ mode: 'macvlan', podcidr: '10.1.0.0/24', ...keys }), [v4], around)).toEqual({
+    expect(
+      buildNetworkSpec(interfaceConf(read({ mode: 'macvlan', podcidr: '10.1.0.0/24', ...keys })), [v4], around),
+    ).toEqual({
       name: 'net',
       forwarding: [],
       removeWhenEmpty: false,
@@ -52,6 +54,6 @@ describe('a macvlan', () => {
 it('a record of a mode that this release does not know is torn down by what its spec has', () => {
   const { pod: _, macvlan: __, ...spec } = made()
   const later = { ...spec, mode: 'later' as 'bridge' }
-  const { hostOps, podOps, podTeardownOps } = modeOf(later)
-  expect([hostOps(later), podOps(later), podTeardownOps(later)]).toEqual([[], [], []])
+  const { hostOps, podOps, podTeardownOps } = driverOf(later)
+  expect([hostOps?.(later), podOps(later), podTeardownOps?.(later)]).toEqual([[], [], undefined])
 })

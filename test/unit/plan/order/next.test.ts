@@ -211,7 +211,6 @@ const cases: readonly Case[] = [
     happens: [{ lease: failing('pool is full') }],
     next: ['error: pool is full'],
   },
-  { name: 'loopback: one process', facts: begun({ mode: 'loopback' }), next: ['lo', '  lo: batch: link.up addr.show'] },
   {
     name: 'chained: a look at the interface first',
     facts: begun(chained, 'chained'),

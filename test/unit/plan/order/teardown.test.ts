@@ -2,7 +2,7 @@
 // The order of a DEL as tables: what is known, and what comes next.
 
 import { describe, expect, it } from 'vitest'
-import { loopbackRemoval, type Removal, removalFromIds, removalOf } from '../../../../src/plan/order/removal.ts'
+import { type Removal, removalFromIds, removalOf } from '../../../../src/plan/order/removal.ts'
 import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../../../src/plan/order/teardown.ts'
 import { goldenKey, specsOf } from '../../../support/golden.ts'
 import { factsAfter, failing, type Happens, stepText } from '../../../support/steps.ts'
@@ -76,7 +76,6 @@ const cases: readonly Case[] = [
     removal: removalFromIds(ipamKey, 7),
     next: ['leave', '  present: look present'],
   },
-  { name: 'of lo looks at nothing', removal: loopbackRemoval(goldenKey), next: ['leave', '  present: look present'] },
   {
     name: 'undoes and gives back',
     removal: whole,
@@ -144,7 +143,6 @@ const cases: readonly Case[] = [
       '  forget after addresses: state forgotten',
     ],
   },
-  { name: 'of lo', removal: loopbackRemoval(goldenKey), happens: [{}], next: ['teardown', '  pod: batch: link.down'] },
   {
     name: 'without a record',
     removal: ids,

@@ -2,21 +2,19 @@
 // Whose packets other firewalls are to let pass, from the configuration.
 
 import { describe, expect, it } from 'vitest'
-import type { NetConf } from '../../../../src/cni/model/net-conf.ts'
+import type { FeatureConf } from '../../../../src/cni/model/net-conf.ts'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
 import { describeElement } from '../../../../src/plan/model/elements.ts'
 import { acceptElements } from '../../../../src/plan/rules/accept-elements.ts'
 import { acceptMark } from '../../../../src/plan/rules/accept-mark.ts'
 import { acceptChained, acceptOf, mergedAccepts } from '../../../../src/plan/rules/host-accept.ts'
 
-const confOf = (more: Partial<NetConf>, firewall: object = {}) =>
+const confOf = (more: Partial<FeatureConf>, firewall: object = {}) =>
   ({
-    mode: 'bridge',
-    bridge: { name: 'cni0' },
     nonMasqueradeCidrs: ['10.0.0.0/8'],
     firewall: { ingressPolicy: 'open', hostAccept: 'auto', ...firewall },
     ...more,
-  }) as NetConf
+  }) as FeatureConf
 const specOf = (more: Partial<NetworkSpec>): NetworkSpec => ({
   name: 'n',
   forwarding: [4],

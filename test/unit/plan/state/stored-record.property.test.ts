@@ -19,7 +19,8 @@ import {
   teardownOps,
 } from '../../../../src/plan/modes/attach.ts'
 import { portOps } from '../../../../src/plan/modes/bridge.ts'
-import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
+import { bridgeOps } from '../../../../src/plan/modes/network.ts'
+import { refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { recordReservations } from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../../../src/plan/state/stored-record.ts'

@@ -10,10 +10,11 @@ import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../../src/pl
 import {
   addressesOf,
   asksForAnything,
+  chainedConf,
   chainedNetwork,
   chainedResult,
   chainedSpec,
-} from '../../../../src/plan/modes/chained-spec.ts'
+} from '../../../../src/plan/modes/chained.ts'
 
 const sandbox = '/run/netns/p'
 const prevResult = {
@@ -54,7 +55,7 @@ function confOf(more: object) {
     prevResult: { cniVersion: '1.1.0', ...prevResult },
     ...more,
   }
-  return readConfig(JSON.stringify(stdin), readInvocation(call))
+  return chainedConf(readConfig(JSON.stringify(stdin), readInvocation(call)))
 }
 
 const key = { network: 'net', containerId: 'c', ifName: 'eth0', role: 'chained' } as const

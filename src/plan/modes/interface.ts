@@ -1,11 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on the pod's interface of our making, whatever it is: addresses, routes, settings.
+// The operations for an interface that trestle makes: the veth pair of bridge and ptp, and the pod's side of all modes.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
-import type { AttachmentSpec, PodRoute } from '../model/attachment.ts'
+import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
+import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { featureOps } from './features.ts'
+
+/** The pair, its host end marked as ours. Nothing of a record that has no links. */
+export function vethOps(spec: AttachmentSpec): readonly Op[] {
+  const { host, pod } = spec
+  if (host === undefined || pod === undefined) return []
+  return [
+    {
+      in: 'host',
+      kind: 'veth.add',
+      name: host.name,
+      mac: host.mac,
+      mtu: spec.mtu,
+      peer: pod.name,
+      peerMac: pod.mac,
+      peerMtu: pod.mtu ?? spec.mtu,
+      ...(spec.port ? { master: spec.port.bridge } : {}),
+      why: `create ${pod.name} in the pod with ${host.name} on the host`,
+    },
+    markOp(spec, host),
+  ]
+}
+
+/** Marks the host end: a person and `gc` see whose it is. */
+export function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
+  const noLinkLocal = spec.ips.some(({ address }) => familyOf(address) === 6)
+  return {
+    in: 'host',
+    kind: 'link.alias',
+    dev: name,
+    alias: aliasOf(spec.key),
+    noLinkLocal,
+    why: `mark ${name} as ours`,
+  }
+}
 
 /**
  * Default routes come last, each alone: where the pod has one already, the rest is in place. The look at what default
@@ -58,4 +93,15 @@ function announce(cidr: string, dev: string): readonly Op[] {
   if (familyOf(cidr) === 6) return []
   const address = bareAddress(cidr)
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
+}
+
+/** A pod must not change the host's routes by advertising itself as a router on the link `name` (CVE-2020-10749). */
+export function ignoreRouters(name: string): Op {
+  return {
+    in: 'host',
+    kind: 'sysctl.write',
+    key: `net/ipv6/conf/${name}/accept_ra`,
+    value: '0',
+    why: `ignore router advertisements on ${name}`,
+  }
 }
