@@ -175,37 +175,17 @@ interface MakingConf extends FeatureConf {
   readonly disableContainerInterface: boolean
 }
 
-export interface BridgeNetConf extends MakingConf {
+export type BridgeNetConf = MakingConf & {
   readonly mode: 'bridge'
   readonly bridge: BridgeConf
   readonly isGateway: boolean
 }
-
-export interface PtpNetConf extends MakingConf {
-  readonly mode: 'ptp'
-  readonly isGateway: boolean
-}
-
-export interface MacvlanNetConf extends MakingConf {
-  readonly mode: 'macvlan'
-  readonly macvlan: MacvlanConf
-}
-
-export interface LoopbackNetConf extends FeatureConf {
-  readonly role: 'main'
-  readonly mode: 'loopback'
-}
-
-export interface ChainedNetConf extends FeatureConf {
-  readonly role: 'chained'
-  readonly mode: 'chained'
-}
-
+export type PtpNetConf = MakingConf & { readonly mode: 'ptp'; readonly isGateway: boolean }
+export type MacvlanNetConf = MakingConf & { readonly mode: 'macvlan'; readonly macvlan: MacvlanConf }
+export type LoopbackNetConf = FeatureConf & { readonly role: 'main'; readonly mode: 'loopback' }
+export type ChainedNetConf = FeatureConf & { readonly role: 'chained'; readonly mode: 'chained' }
 /** Another plugin delegates to us: addresses, and no interface. */
-export interface IpamNetConf extends CommonConf {
-  readonly role: 'ipam'
-  readonly mode: 'ipam'
-}
+export type IpamNetConf = CommonConf & { readonly role: 'ipam'; readonly mode: 'ipam' }
 
 /** An interface is to be made. */
 export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf

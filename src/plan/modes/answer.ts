@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of ADD, from what was decided: nothing is read back from the kernel.
+// The result of ADD, from the spec: nothing is read back from the kernel.
 
 import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { Result, ResultInterface } from '../../cni/model/result.ts'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that make one attachment, in order: its mode's, and those of features in every mode. ADD runs them
-// without looking; CHECK and repair compare them with the kernel (difference.ts).
+// The operations that make one attachment, in order: of its driver, and of the features in every mode. ADD runs them
+// without a look; CHECK and repair compare them with the kernel (difference.ts).
 
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { elementOps } from '../model/elements.ts'
@@ -9,22 +9,22 @@ import { driverOf } from './drivers.ts'
 import { commonElements, featureLinks, featureOps, ownElements } from './features.ts'
 import { ignoreRouters } from './interface.ts'
 
-/** The host's side: the links, and where they belong. */
+/** The host's side: the links, and their bridge. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
   return [...(driverOf(spec).hostOps?.(spec) ?? []), ...featureOps('hostOps', spec)]
 }
 
-/** What of hostOps the addresses tell: for an interface that was made before them (delegated IPAM). */
+/** The part of hostOps that needs addresses: for an interface that was made before them (delegated IPAM). */
 export function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
   return driverOf(spec).leasedHostOps?.(spec) ?? []
 }
 
-/** What runs beside the pod's side once the links are there. */
+/** Operations that run beside the pod's side once the links are there. */
 export function queueingOps(spec: AttachmentSpec): readonly Op[] {
   return featureOps('queueingOps', spec)
 }
 
-/** What gives a new interface its name in the pod. */
+/** Gives a new interface its name in the pod. */
 export function nameOps(spec: AttachmentSpec): readonly Op[] {
   return driverOf(spec).nameOps?.(spec) ?? []
 }
@@ -34,26 +34,26 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
   return driverOf(spec).podOps(spec)
 }
 
-/** Sysctls of the pod: after its links, which they may name. */
+/** Sysctls of the pod, after the links that sysctls may name. */
 export function podSysctlOps(spec: AttachmentSpec): readonly Op[] {
   return featureOps('podSysctlOps', spec)
 }
 
-/** The pod's own elements of our rules, and those its link shares with other pods. */
+/** The pod's own elements of our rules, and the elements that its link shares with other pods. */
 export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
   const isOwn = isLinkOwn(spec)
   const elements = [...(isOwn ? [] : commonElements(spec)), ...ownElements(spec, isOwn)]
   return [...featureOps('chainOps', spec), ...elementOps(elements)]
 }
 
-/** Kernel settings of the host's links: some may only follow the rules which guard them. */
+/** Kernel settings of the host's links. Some may only follow the rules that guard them. */
 export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
   const { host } = spec
   return [...(host ? [ignoreRouters(host.name)] : []), ...featureOps('afterRuleOps', spec)]
 }
 
 /**
- * The operations that leave nothing of the attachment: what is in the pod goes with the host end.
+ * Operations that remove the attachment. The pod's side goes with the host end.
  * `group` must be the caller's alone.
  */
 export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] {
@@ -65,12 +65,12 @@ export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] 
   ]
 }
 
-/** What is in the pod and does not go with a link of the host: for a namespace that is still there. */
+/** Removes from a pod that lives on what does not go with a link of the host. */
 export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   return [...featureOps('podTeardownOps', spec), ...(driverOf(spec).podTeardownOps?.(spec) ?? [])]
 }
 
-/** Whether what packets to the pod leave by is the pod's alone. */
+/** Whether packets to the pod leave by a link of the pod alone. */
 function isLinkOwn(spec: AttachmentSpec): boolean {
   const { hostPorts, chained } = spec
   return driverOf(spec).isRouted || (hostPorts !== undefined && hostPorts.link === chained?.hostLink)

@@ -21,13 +21,13 @@ import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
 /** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
 export const mostBridgePorts = 1023
 
-/** A host end, and where it belongs. */
+/** A host end, and its port of a bridge. */
 export interface Port {
   readonly host?: Pick<LinkEnd, 'name'>
   readonly port?: BridgePort
 }
 
-/** A port that lost its bridge, put back. */
+/** Puts a port that lost its bridge back. */
 export function portOps({ host, port }: Port): readonly Op[] {
   if (host === undefined || port === undefined) return []
   const { bridge: master } = port
@@ -106,7 +106,7 @@ function bridgeSpec(conf: BridgeNetConf, addresses: readonly string[], surroundi
   }
 }
 
-/** A bridge made from nothing. */
+/** Makes a bridge. */
 export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name, mac, mtu, vlanFiltering, gateway } = bridge
   return [
@@ -116,7 +116,7 @@ export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
   ]
 }
 
-/** What every ADD says again about a bridge that is there: all of it holds as a rule, and costs microseconds. */
+/** Settings of a bridge that is there. Every ADD repeats them: as a rule they hold, and cost microseconds. */
 export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name } = bridge
   const gateway = bridge.gateway ?? { name, mac: bridge.mac }
@@ -130,7 +130,7 @@ export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
   ]
 }
 
-/** As on a routed pod's link (attach.ts): forwarded packets do not wait for the bridge's DAD. */
+/** As on a routed pod's link (ptp.ts): forwarded packets do not wait for the bridge's DAD. */
 function noLinkLocal(dev: string): Op {
   return { in: 'host', kind: 'link.no-local', dev, why: `give ${dev} its link-local address at once` }
 }
@@ -149,8 +149,8 @@ export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
 }
 
 /**
- * The MAC of a bridge of our making: pods keep it as their gateway's, whoever sets another one (a network manager).
- * That of somebody else's bridge may follow its ports. `machineId`: see bridgeMac.
+ * The MAC of a bridge that trestle made: pods keep it as their gateway's, although a network manager may set another.
+ * The MAC of another program's bridge may follow its ports. `machineId`: see bridgeMac.
  */
 export function ownMacOps({ name, mac }: BridgeSpec, machineId: string): readonly Op[] {
   if (mac !== bridgeMac(name, machineId)) return []

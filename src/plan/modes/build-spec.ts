@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a configuration and a lease to what is to be made: every name, MAC, gateway and route is
-// decided here and in the mode's own file, so that the operations only spell it out.
+// From a configuration and a lease to the specs of attachment and network: every name, MAC, gateway and route is
+// decided here and in the driver, so that the operations only spell it out.
 
 import { bareAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
@@ -67,7 +67,7 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   }
 }
 
-/** Of a pool no pod gets its gateway; the host would take the packets of this one for its own. */
+/** A pool gives no pod its gateway; a static address that is its own gateway would be the host's. */
 function requireOtherGateway(ips: readonly PodAddress[]): void {
   const own = ips.find(({ address, gateway }) => gateway === bareAddress(address))
   if (own === undefined) return
@@ -76,14 +76,12 @@ function requireOtherGateway(ips: readonly PodAddress[]): void {
   })
 }
 
-/**
- * Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`.
- */
+/** The place of the network's gateways, to compare its ranges with the host's. `ips` as in `buildNetworkSpec`. */
 export function gatewaySide(conf: InterfaceNetConf, ips: readonly PodAddress[]): GatewaySide {
   return interfaceDriverOf(conf).gatewaySide(conf, ips)
 }
 
-/** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
+/** The shared part of the network's attachments. `ips`: of this attachment, for IPAM that names no subnets. */
 export function buildNetworkSpec(
   conf: InterfaceNetConf,
   ips: readonly PodAddress[],
@@ -98,7 +96,7 @@ export function buildNetworkSpec(
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
   const former = old?.formerGateways && { formerGateways: old.formerGateways }
-  // Of pods in another place the records tell (recovery/earlier-networks.ts): their gateways are no matter of this one.
+  // Pods in another place are in the records (recovery/earlier-networks.ts): this network has none of their gateways.
   if (old === undefined || old.bridge?.name !== now.bridge?.name) return { ...now, ...former }
   const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin

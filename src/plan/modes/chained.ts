@@ -2,7 +2,7 @@
 // mode `chained`: what the configuration asks for, on the interface of prevResult (docs/design.md, "Attachments").
 // Decided before anything is changed; where a feature cannot act on this interface, the call is refused.
 
-import { bareAddress, familyOf, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { ChainedNetConf, NetConf } from '../../cni/model/net-conf.ts'
@@ -23,12 +23,13 @@ import type {
 import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import { mainTable } from '../model/rtnetlink.ts'
-import { acceptChained, acceptedOf } from '../rules/host-accept.ts'
+import { acceptChained, acceptedOf, wantsAccept } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
 import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
 import type { Driver } from './driver.ts'
 import { featureOps } from './features.ts'
+import { subnetsOf } from './subnets.ts'
 
 /** The configuration of a chained entry. Throws for another mode: it has another order. */
 export function chainedConf(conf: NetConf): ChainedNetConf {
@@ -36,7 +37,7 @@ export function chainedConf(conf: NetConf): ChainedNetConf {
   throw new Error(`mode ${conf.mode} is not chained`)
 }
 
-/** What the kernel has around the interface. `ways`: the link by which the host reaches an address. */
+/** The kernel's links around the interface. `hostLinks`: the link by which the host reaches an address. */
 export interface ChainedSurroundings {
   readonly pod: ObservedNamespace
   readonly host: ObservedNamespace
@@ -44,21 +45,19 @@ export interface ChainedSurroundings {
 }
 
 /**
- * Whether there is anything to do but to pass prevResult on. `known`: what the network shares; a policy or masquerade
- * that the configuration no longer has is taken away by the next ADD.
+ * Whether there is anything to do but to pass prevResult on. `known`: the network from state; the next ADD takes away a
+ * policy or masquerade that the configuration no longer has.
  */
 export function asksForAnything(conf: ChainedNetConf, known: NetworkSpec | undefined): boolean {
   const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
   const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
   const isOver = known !== undefined && (known.ingressPolicy ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
   return (
-    portMappings.length > 0 || features || ipMasq || ingressPolicyOf(conf) !== undefined || isAccepted(conf) || isOver
+    portMappings.length > 0 || features || ipMasq || ingressPolicyOf(conf) !== undefined || wantsAccept(conf) || isOver
   )
 }
 
-/**
- * Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap").
- */
+/** Addresses of prevResult that belong to no other interface (docs/design.md, "Upstream portmap"). */
 export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
   const isElsewhere = (at: number | undefined) => {
     if (at === undefined) return false
@@ -144,14 +143,14 @@ function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec
 }
 
 /**
- * What the chained attachments of a network share. Its name is no network's own, so that it lives beside what a main
- * attachment of the same list shares.
+ * The shared part of a network's chained attachments. Its name is no network's own, so that it lives beside the shared
+ * part of main attachments of the same list.
  */
 export function chainedNetwork(conf: ChainedNetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
   const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
-  const subnets = subnetsOf(spec.ips)
+  const subnets = subnetsOf(conf, spec.ips)
   const masquerade = masqueradeSpec(conf, subnets)
-  // Pods of one bridge that reach each other through a host port: only where the host routes to that bridge.
+  // Pods of one bridge reach each other through a host port only where the host routes to that bridge.
   const isBridged = bridge !== undefined && spec.hostPorts?.link === bridge
   const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
   const policy = ingressPolicyOf(conf)
@@ -167,7 +166,7 @@ export function chainedNetwork(conf: ChainedNetConf, spec: AttachmentSpec, host:
   }
 }
 
-/** prevResult with what was changed: MAC and MTU of the interface, and the ifb. */
+/** prevResult with the changes: MAC and MTU of the interface, and the ifb. */
 export function chainedResult(prevResult: Result, { chained, tuning, bandwidth }: AttachmentSpec): Result {
   const { mac, mtu } = tuning ?? {}
   const changes = defined({ mac, mtu })
@@ -178,17 +177,7 @@ export function chainedResult(prevResult: Result, { chained, tuning, bandwidth }
   return { ...prevResult, interfaces: [...interfaces, ...added] }
 }
 
-function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
-  const cidrs = ips.map(({ address }) => parseCidr(address)).filter((cidr) => cidr !== undefined)
-  return [...new Set(cidrs.map((cidr) => formatCidr(networkOf(cidr))))].sort()
-}
-
-/** Whether the bridge, or the subnets, are to be accepted by the firewalls of others. */
-function isAccepted({ firewall }: ChainedNetConf): boolean {
-  return firewall !== undefined && firewall.hostAccept !== 'off'
-}
-
-/** The host's end of a veth: each names the other's index. */
+/** The host's end of a veth: each end names the index of the other end. */
 function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | undefined {
   if (link.kind !== 'veth') return undefined
   return [...host.links.values()].find(
@@ -196,7 +185,7 @@ function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | 
   )
 }
 
-/** 127.0.0.1 needs the way of the IPv4 address; IPv6 has no such translation. */
+/** 127.0.0.1 needs the link of the IPv4 address; IPv6 has no such translation. */
 function hostLinkTo(ips: readonly PodAddress[], hostLinks: ReadonlyMap<string, string>): string | undefined {
   const first = ips.find(({ address }) => familyOf(address) === 4) ?? ips[0]
   return first && hostLinks.get(bareAddress(first.address))

@@ -18,7 +18,7 @@ import type { Op } from '../model/op.ts'
 
 type OpsOf = (spec: AttachmentSpec) => readonly Op[]
 
-/** Operations of an attachment, from its spec alone; empty where the spec has nothing to make, CHECK compares them. */
+/** Operations of an attachment, from its spec alone; empty where the spec has nothing to make. CHECK compares them. */
 export interface Driver {
   /** Every pod has a link of the host to itself, and routes by its gateway; else the kernel adds the subnet's route. */
   readonly isRouted: boolean

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The features, by one table. At one moment they come in its order; of different features nothing depends on it.
+// The table of features. At one moment their operations come in its order; no feature depends on another one.
 
 import { bandwidth } from '../link/bandwidth.ts'
 import { sbr } from '../link/sbr.ts'
@@ -31,17 +31,17 @@ export function featureOps(moment: OpMoment, spec: AttachmentSpec): readonly Op[
   return features.flatMap((feature) => feature[moment]?.(spec) ?? [])
 }
 
-/** The elements of all features. `isLinkOwn`: what packets to the pod leave by is the pod's alone. */
+/** The elements of all features. `isLinkOwn`: packets to the pod leave by a link of the pod alone. */
 export function ownElements(spec: AttachmentSpec, isLinkOwn: boolean): readonly Element[] {
   return features.flatMap(({ elements }) => elements?.(spec, isLinkOwn) ?? [])
 }
 
-/** What pods of one link have together. */
+/** Elements that pods of one link have together. */
 export function commonElements(spec: AttachmentSpec): readonly Element[] {
   return features.flatMap(({ commonElements: common }) => common?.(spec) ?? [])
 }
 
-/** Links of features, which go with the attachment. */
+/** Links of features. They go with the attachment. */
 export function featureLinks(spec: AttachmentSpec): readonly string[] {
   return features.flatMap(({ links }) => links?.(spec) ?? [])
 }

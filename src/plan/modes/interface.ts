@@ -8,7 +8,7 @@ import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { featureOps } from './features.ts'
 
-/** The pair, its host end marked as ours. Nothing of a record that has no links. */
+/** Makes the pair, and marks its host end. Nothing for a record without links. */
 export function vethOps(spec: AttachmentSpec): readonly Op[] {
   const { host, pod } = spec
   if (host === undefined || pod === undefined) return []
@@ -29,7 +29,7 @@ export function vethOps(spec: AttachmentSpec): readonly Op[] {
   ]
 }
 
-/** Marks the host end: a person and `gc` see whose it is. */
+/** Marks the host end with the attachment's ids, for people and `gc`. */
 export function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
   const noLinkLocal = spec.ips.some(({ address }) => familyOf(address) === 6)
   return {
@@ -43,8 +43,8 @@ export function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
 }
 
 /**
- * Default routes come last, each alone: where the pod has one already, the rest is in place. The look at what default
- * routes there were comes first, before ours can be among them. `isRouted`: addresses bring no route of their own.
+ * Default routes come last, each alone: where the pod has one already, the rest is in place. The look at the pod's
+ * default routes comes first, before ours can be among them. `isRouted`: addresses bring no route of their own.
  */
 export function interfacePodOps(spec: AttachmentSpec, isRouted: boolean): readonly Op[] {
   const { pod } = spec

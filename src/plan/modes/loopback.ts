@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mode `loopback`: the pod's lo, as the upstream loopback plugin sets it up (docs/design.md, "Upstream loopback").
-// Nothing of it is on the host and nothing is reserved, so there is no record of it.
+// It leaves nothing on the host and reserves nothing, so it has no record. ADD, CHECK, DEL: commands/verbs/loopback.ts.
 
 import { familyOf } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -10,7 +10,7 @@ import type { Op } from '../model/op.ts'
 
 const dev = 'lo'
 
-/** Sets lo up, and shows what it has then: the kernel gives it its addresses. */
+/** Sets lo up, and shows the addresses that the kernel then gives it. */
 export const loopbackOps: readonly Op[] = [
   { in: 'pod', kind: 'link.up', dev, why: 'set lo up in the pod' },
   { in: 'pod', kind: 'addr.show', dev, why: 'see the addresses of lo' },

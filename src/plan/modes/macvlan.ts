@@ -20,7 +20,7 @@ function partsOf(conf: MacvlanNetConf, { mac, ips, given, master }: Decided): Ow
   requireNoMore(mtu, link, 'mtu')
   requireNoMore(conf.tuning?.mtu ?? 0, link, 'tuning.mtu')
   return {
-    // The kernel gives it the master's, whatever is asked for (drivers/net/macvlan.c, macvlan_common_newlink).
+    // The kernel gives it the master's MAC, whatever MAC is asked for (drivers/net/macvlan.c, macvlan_common_newlink).
     mac: mode === 'passthru' ? link.mac : mac,
     mtu,
     macvlan: { master: link.name, mode },
@@ -54,7 +54,7 @@ function nameOps({ key, pod }: AttachmentSpec): readonly Op[] {
   return [{ in: 'pod', kind: 'link.name', dev: newMacvlanName(key), name, why: `call the new interface ${name}` }]
 }
 
-/** By its group: an ADD that was refused the name, or was killed, has left it under another one. */
+/** Removes the interface by its group: an ADD that was killed, or refused the name, left it under another name. */
 function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   const removal: Op = {
     in: 'pod',
@@ -96,7 +96,7 @@ function unusable(name: string, why: string): CniError {
   })
 }
 
-/** What the kernel refused to put on the master, for people. */
+/** The error for an interface that the kernel refused to put on the master. */
 export function masterRefused({ macvlan: on }: AttachmentSpec, isBusy: boolean, cause: Error): CniError {
   const why = isBusy ? 'it is a port of a bridge or bond, or has an ipvlan' : 'it is no Ethernet, or has a passthru'
   return new CniError('master-unusable', `master: ${on?.master} can have no macvlan: ${why}`, {

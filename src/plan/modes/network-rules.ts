@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all attachments and networks together need of the machine, from state alone: the left side
-// of desired − observed for everything that is shared (docs/design.md, "One difference").
+// The rules that all attachments and networks need together, from state alone: the left side of desired − observed
+// (docs/design.md, "One difference").
 
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { describeElement, elementOps } from '../model/elements.ts'
@@ -15,7 +15,7 @@ import { isolationElements } from '../rules/isolation.ts'
 import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
 import { attachmentRuleOps } from './attach.ts'
 
-/** Everything our nft table is to hold, from state. */
+/** The sources of our nft table's content, from state. */
 export interface RuleSource {
   readonly networks: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
@@ -68,8 +68,8 @@ export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly
 }
 
 /**
- * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What
- * other firewalls are to let pass is of the networks alone and stands since they were set up.
+ * The rules on the way of an ADD: elements, added again, and the table shown, so that a flush is noticed. Accepts for
+ * other firewalls belong to the networks alone, and stand since the networks were set up.
  */
 export function fastPathRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
@@ -109,12 +109,12 @@ export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
 
 function allElementsOf(source: RuleSource): readonly Op[] {
   const own = [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
-  // Without pods or networks there is no table, and nothing that the cluster's elements could be for.
+  // Without pods or networks there is no table, and no use for the cluster's elements.
   if (own.length === 0 || source.cluster === undefined) return own
   return [...clusterOps(source.cluster), ...own]
 }
 
-/** Of each cluster: an agent asks for the same one every minute, and it has thousands of elements. */
+/** The operations of each cluster: an agent asks for the same cluster every minute, with thousands of elements. */
 const knownOps = new WeakMap<Cluster, readonly Op[]>()
 
 function clusterOps(cluster: Cluster): readonly Op[] {

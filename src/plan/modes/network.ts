@@ -28,7 +28,7 @@ export function bridgeOps(network: NetworkSpec, attachments: readonly Port[]): r
   return [...forwardingOps(network), ...newBridgeOps(bridge), ...ports.flatMap(portOps)]
 }
 
-/** What ADD says of the bridge where nothing tells that it has changed. */
+/** Operations about the bridge for an ADD that has no sign of a change. */
 export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
   const { bridge } = network
   return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]

@@ -40,7 +40,7 @@ function partsOf(conf: PtpNetConf, { key, ips, given }: Decided): OwnParts {
   }
 }
 
-/** Without a bridge, what packets to the pods come by is each pod's own: subnets stand for it. */
+/** Without a bridge each pod has a link of its own: the network's subnets stand for the links. */
 function routedNetwork(conf: PtpNetConf, ips: readonly PodAddress[]): NetworkSpec {
   const subnets = subnetsOf(conf, ips)
   const ranges = gatewaysOf(conf, ips)
@@ -66,8 +66,8 @@ function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
 }
 
 /**
- * `given` with the routes of the addresses before them. `dad`: the kernel takes an IPv6 source only when it has passed
- * DAD (net/ipv6/route.c), so there is none. Throws CniError invalidConfig for an address without gateway.
+ * `given` behind the routes of the addresses. `dad`: no IPv6 source, which the kernel takes only after DAD
+ * (net/ipv6/route.c). Throws CniError invalidConfig for an address without gateway.
  */
 function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean): Routes {
   const direct = (route: Route) => (isBeyondGateway(route, ips) ? { ...route, onlink: true as const } : route)
@@ -78,9 +78,9 @@ function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean
 }
 
 /**
- * The upstream ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
- * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
- * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
+ * The upstream ptp's host side: the gateway's address on the pod's own link, and a route to the pod. With a link-local
+ * address of ours the host can ask for the pod's MAC at once, with a tentative one after DAD (net/ipv6/ndisc.c,
+ * ndisc_solicit).
  */
 function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
   const local = spec.ips.some(({ address }) => familyOf(address) === 6)
@@ -112,7 +112,7 @@ function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly
 }
 
 /**
- * A gateway of the subnet that is not the pod's: the kernel would look for it behind the pod's gateway and
+ * Whether the gateway is in the subnet and is not the pod's: the kernel would look for it behind the pod's gateway and
  * refuse the route. Upstream adds routes while the subnet is still on the link.
  */
 function isBeyondGateway({ gw }: Route, ips: readonly PodAddress[]): boolean {

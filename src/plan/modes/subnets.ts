@@ -17,7 +17,7 @@ export function subnetsOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddr
   return unique(ips.map((ip) => subnetOf(ip.address)))
 }
 
-/** The address with the first one of its subnet for a gateway, where it has none. */
+/** The address; without a gateway, with the first address of its subnet as its gateway. */
 export function withFirstGateway(ip: PodAddress): PodAddress {
   const cidr = parseCidr(ip.address)
   if (ip.gateway !== undefined || cidr === undefined) return ip

@@ -69,7 +69,7 @@ export function acceptChained(
 }
 
 /** Whether other firewalls are to let anything pass. */
-function wantsAccept({ firewall }: FeatureConf): boolean {
+export function wantsAccept({ firewall }: FeatureConf): boolean {
   return firewall !== undefined && firewall.hostAccept !== 'off'
 }
 
