@@ -33,20 +33,8 @@ export function ruleOps(source: RuleSource): readonly Op[] {
 
 /** Sets that `refilledRuleOps` empties. */
 const refilled: readonly SetName[] = [
-  'masq4',
-  'masq6',
-  'keep4',
-  'keep6',
-  'hairpin4',
-  'hairpin6',
-  'fenced',
-  'fencedpair',
-  'acceptlinks',
-  'acceptnet4',
-  'acceptnet6',
-  'acceptnew4',
-  'acceptnew6',
-  ...clusterSets,
+  ...(['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6', 'fenced', 'fencedpair'] as const),
+  ...(['acceptlinks', 'acceptnet4', 'acceptnet6', 'acceptnew4', 'acceptnew6', ...clusterSets] as const),
 ]
 
 /** Whether the attachment has elements of its own in sets that are emptied and filled again. */
