@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle doctor`: finds faults of the pod network on this node.
 
-import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
 import { defined } from '../../cni/model/defined.ts'
@@ -14,6 +13,7 @@ import { type Progress, print, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
 import { type Group, groups, type NodeFacts, type NotLooked } from './facts.ts'
 import { judge } from './judge.ts'
+import { kernelRelease } from './kernel.ts'
 import { lookAtNode } from './look.ts'
 import { concerns, isUnknown } from './pod.ts'
 import { type Report, reportText, shortText } from './report.ts'
@@ -69,7 +69,7 @@ async function run(input: Input): Promise<number> {
   const code = exitCodeOf(report)
   const text =
     values['short'] === true
-      ? shortText(report, `${versionText}, Linux ${release()}`)
+      ? shortText(report, `${versionText}, Linux ${kernelRelease()}`)
       : reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 })
   return print(input, { command: 'doctor', document: asDocument(report), text, code })
 }

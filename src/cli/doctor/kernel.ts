@@ -2,7 +2,6 @@
 // Kernel facts: sysctls now and after the next start, routes back, modules.
 
 import { existsSync } from 'node:fs'
-import { release } from 'node:os'
 import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
@@ -43,7 +42,7 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
     kept: keptSettings(['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']),
     hasKubeProxy,
     missingModules: missingModules(['veth', 'bridge', 'nf_tables', 'nft_masq']),
-    release: release(),
+    release: kernelRelease(),
   }
 }
 
@@ -132,9 +131,14 @@ async function seesKubeProxy(run: Run): Promise<boolean> {
   return /^table \S+ kube-proxy\b|^\tchain KUBE-SERVICES\b/m.test(stdout)
 }
 
+/** The running kernel's. node:os keeps the release that it read first, and that was while the snapshot was built. */
+export function kernelRelease(): string {
+  return readKey('kernel/osrelease') ?? ''
+}
+
 /** Empty if unknown: a kernel without modules does not list its built-in parts. */
 function missingModules(names: readonly string[]): readonly string[] {
-  const directory = `/lib/modules/${release()}`
+  const directory = `/lib/modules/${kernelRelease()}`
   const others = namesIn('/lib/modules')
   const lists = ['modules.builtin', 'modules.dep'].map((name) => textIfThere(`${directory}/${name}`)).join('\n')
   // A module list only for other kernels means an update since the start: unloaded modules cannot be loaded.
