@@ -21,7 +21,8 @@ afterEach(() => host.close())
 const conf = netConf({
   mode: 'ptp',
   podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
-  firewall: { ingressPolicy: 'same-bridge' },
+  // Without a policy, which would keep routed pods apart.
+  firewall: {},
   bandwidth: { ingressRate: 100_000_000, ingressBurst: 10_000_000, egressRate: 100_000_000, egressBurst: 10_000_000 },
   tuning: { sysctl: { 'net.core.somaxconn': '500' } },
 })
@@ -29,6 +30,8 @@ const conf = netConf({
 it('gives pods each other, the outside, host ports and rates, and takes all of it back', async () => {
   for (const name of ['xt_comment', 'ip_set', 'br_netfilter', 'nft_compat'])
     expect(execaSync('modprobe', [name], { reject: false }).exitCode, name).not.toBe(0)
+  // Forwarding stays on, with the anycast route that the kernel makes for it (net/ipv6/addrconf.c, addrconf_join_anycast).
+  for (const key of ['ipv4.ip_forward', 'ipv6.conf.all.forwarding']) host.run('sysctl', ['-qw', `net.${key}=1`])
   const before = snapshot(host)
   const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }]
   const web = { ...conf, runtimeConfig: { portMappings } }
