@@ -8,7 +8,7 @@ import type { OwnNetConf } from '../../cni/model/net-conf.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import { describeOverlap } from '../../plan/ipam/overlap-error.ts'
-import { rangeOverlaps } from '../../plan/ipam/range-overlap.ts'
+import { linkOverlaps } from '../../plan/ipam/range-overlap.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
 import { defaultMarkBit } from '../../plan/rules/accept-mark.ts'
@@ -44,7 +44,7 @@ export function rangesInUse(
 ): readonly Found[] {
   if (host === undefined || !('isGateway' in conf) || conf.allowOverlap || conf.ipam.kind !== 'pool') return []
   const written = subnetsOf(entry)
-  const found = rangeOverlaps({ network: gatewaySide(conf, []), others: [], pods: [] }, host)
+  const found = linkOverlaps(gatewaySide(conf, []), host)
   const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'
   return found
     .filter(({ range }) => written.includes(range))

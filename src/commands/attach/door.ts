@@ -33,12 +33,11 @@ import { machineLock } from '../call/machine-lock.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { reclaimDead } from '../teardown/teardown.ts'
-import { holderElsewhere, holderHere } from './address-elsewhere.ts'
 import { lookAround } from './chained-look.ts'
 import { waitForDad } from './duplicate-addresses.ts'
 import { reservePortsOf } from './intent.ts'
 import { lookAtKnown, networkDoor } from './network-door.ts'
-import { requireApart } from './range-overlap.ts'
+import { holderElsewhere, holderHere, requireApart } from './range-overlap.ts'
 
 /** An attachment being made. */
 export interface Attaching {

@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at what the host and other pods have of a network's ranges: when it is set up, before an address is given out.
-// One process, one more for an error; an ADD of a network that is set up with these ranges looks at nothing.
+// What others have of a network's ranges. The ranges are looked at when the network is set up, before an address is
+// given out: one process, one more for an error. Each address is asked about when it is reserved: each network has
+// reservations of its own, and several may have a range in one place (a network that was renamed under its pods, two on
+// one bridge, two of routed pods).
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { FeatureConf } from '../../cni/model/net-conf.ts'
+import type { FeatureConf, NetConf } from '../../cni/model/net-conf.ts'
 import { describeOverlap, linksToKeep, overlapError } from '../../plan/ipam/overlap-error.ts'
 import {
   emptyInTheWay,
   excludedAddresses,
   type GatewaySide,
+  gatewaysOf,
+  hasHostGateway,
   judgeRanges,
   type PlacedPod,
   wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac } from '../../plan/model/names.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
+import { bridgeOf, driverOf, masterOf } from '../../plan/modes/drivers.ts'
 import type { Ranges } from '../../plan/order/facts.ts'
-import { networkFiles } from '../../system/files/state.ts'
+import { configDigestAs } from '../../plan/recovery/config-digest.ts'
+import type { NamesIn } from '../../system/files/files.ts'
+import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { uplinkName } from '../../system/kernel/uplink.ts'
 import { machineId } from '../../system/process/process-identity.ts'
-import { allNetworks } from '../../system/store/records.ts'
+import { allNetworks, findRecords, readNetwork } from '../../system/store/records.ts'
+import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import { placedPods } from '../call/in-use.ts'
 import { removeEmpty } from '../teardown/remove-network.ts'
+import { isDead } from '../teardown/teardown.ts'
 
 /**
  * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up.
@@ -80,14 +91,100 @@ function canonical(text: string): string {
 
 /** A routed network without a pod in the way is taken back: its next ADD sets it up again, if it can. */
 async function askedOf(context: CallContext, network: GatewaySide) {
+  const othersOf = (networks: readonly NetworkSpec[]) => networks.filter(({ name }) => name !== network.name)
   const networks = allNetworks()
-  const pods = placedPods(context, networks)
-  const others = networks.filter(({ name }) => name !== network.name)
+  const [others, pods] = [othersOf(networks), placedPods(context, networks)]
   const empty = emptyInTheWay({ network, others, pods })
   for (const name of empty) await removeEmpty(context, networkFiles(name))
-  return {
-    network,
-    pods,
-    others: empty.length > 0 ? allNetworks().filter(({ name }) => name !== network.name) : others,
+  return { network, pods, others: empty.length > 0 ? othersOf(allNetworks()) : others }
+}
+
+/** Who asks about an address. `names`: where networks have been looked at. */
+interface Asking {
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly names: NamesIn
+}
+
+/**
+ * Finds the live pod of another network that has an address, or the network that has it as its gateway. One look at the
+ * name of a file for each other network, and one reading of its gateways; a record is read where it is there.
+ */
+export function holderElsewhere(context: CallContext, asking: Asking) {
+  const others = otherNetworks(asking)
+  let gateways: ReadonlyMap<string, string> | undefined
+  return (address: string): string | undefined => {
+    for (const network of others) {
+      const pod = livePod(context, asking.conf, { network, name: address })
+      if (pod !== undefined) return describeHolder(pod)
+    }
+    gateways ??= gatewaysElsewhere(asking)
+    const network = gateways.get(address)
+    return network === undefined ? undefined : `network ${network} as its gateway`
   }
+}
+
+/** Another live pod of the own network that has an address in the same place. One being made has no place yet. */
+export function holderHere(context: CallContext, asking: Pick<Asking, 'conf' | 'files'> & { key: AttachmentKey }) {
+  return (address: string): string | undefined => {
+    const pod = livePod(context, asking.conf, { network: directoryNameOf(asking.files), name: address })
+    return pod === undefined || sameKey(pod.key, asking.key) ? undefined : describeHolder(pod)
+  }
+}
+
+function otherNetworks({ files, names }: Asking): readonly string[] {
+  const own = directoryNameOf(files)
+  return networkDirectories(undefined, names)
+    .map(directoryNameOf)
+    .filter((network) => network !== own)
+}
+
+/** Gateways of other networks in the way of the configuration's pods, each with its network. */
+export function gatewaysElsewhere(asking: Asking): ReadonlyMap<string, string> {
+  const { conf } = asking
+  const networks =
+    conf.role === 'main' ? otherNetworks(asking).flatMap((name) => readNetwork(networkFiles(name)) ?? []) : []
+  const inTheWay = networks.flatMap((network) => {
+    const { name, bridge, formerGateways = [] } = network
+    const isBeside = bridge?.name === bridgeOf(conf) && (bridge?.gateway?.vlan ?? 0) === vlanOf(conf)
+    const now = gatewaysOf(network).map((address) => ({ bridge: bridge?.name, address }))
+    return [...now, ...formerGateways]
+      .filter((gateway) => isOnHost(conf) || (isBeside && gateway.bridge === bridge?.name))
+      .map(({ address }) => [bareAddress(address), name] as const)
+  })
+  return new Map(inTheWay)
+}
+
+function livePod(
+  context: CallContext,
+  conf: NetConf,
+  reservation: { readonly network: string; readonly name: string },
+): AttachmentRecord | undefined {
+  const holder = isReserved(reservation) ? reservationHolder(reservation) : undefined
+  if (holder === undefined) return undefined
+  const [found] = findRecords(networkFiles(reservation.network), holder.key)
+  const stored = found ?? { file: '', isPending: false, record: holder }
+  return !isDead(stored, context) && mayMeet(conf, stored.record) ? stored.record : undefined
+}
+
+/** Whether a pod of the configuration and that of the record may meet: on the host's routes, a bridge or a master. */
+function mayMeet(conf: NetConf, record: AttachmentRecord): boolean {
+  const { key, spec, network } = record
+  if (key.role !== conf.role) return false
+  if (key.role === 'ipam') return configDigestAs(conf, key.network) === record.configDigest
+  if (spec === undefined || network === undefined) return true
+  const [bridge, keys] = [bridgeOf(conf), masterOf(conf)]
+  const isInVlan = (spec.port?.vlans?.access ?? 0) === vlanOf(conf)
+  if (bridge !== undefined && bridge === spec.port?.bridge && isInVlan) return true
+  if (keys !== undefined) return spec.macvlan?.master === (keys.master ?? uplinkName())
+  return isOnHost(conf) && (hasHostGateway(network) || driverOf(spec).isRouted)
+}
+
+/** Whether the host has the way to the configuration's pods: a gateway on their bridge, or routes. */
+function isOnHost(conf: NetConf): boolean {
+  return 'isGateway' in conf && (driverOf(conf).isRouted || conf.isGateway)
+}
+
+function vlanOf(conf: NetConf): number {
+  return 'bridge' in conf ? conf.bridge.vlan : 0
 }

@@ -7,6 +7,7 @@ import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf, Role } from '../../cni/model/net-conf.ts'
 import { difference } from '../../plan/difference/difference.ts'
+import { isOverlap } from '../../plan/ipam/range-overlap.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
@@ -123,9 +124,21 @@ function networkOfPod(
   context: CallContext,
   { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
 ) {
-  if (now === undefined || made === undefined || isDeepStrictEqual(now, made)) return { network: now, beside: [] }
-  const network = asEarlier(now, made, earlierNetworks(all, [made])[0])
-  return { network, beside: network === now ? [] : [...all, ...earlierInUse(context, all)] }
+  if (now === undefined) return { network: now, beside: [] }
+  const isAsMade = made === undefined || isDeepStrictEqual(now, made)
+  const network = isAsMade ? now : asEarlier(now, made, earlierNetworks(all, [made])[0])
+  const isAlone = network === now && !all.some((other) => other.name !== now.name && sharesSubnet(now, other))
+  return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }
+}
+
+/** Whether subnets of two networks in the table overlap. */
+function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
+  const of = ({ masquerade, hairpin = [], acceptSubnets = [] }: NetworkSpec) => [
+    ...(masquerade?.subnets ?? []),
+    ...hairpin,
+    ...acceptSubnets,
+  ]
+  return of(one).some((subnet) => of(other).some((each) => isOverlap(subnet, each)))
 }
 
 /**

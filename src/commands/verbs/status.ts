@@ -25,7 +25,7 @@ import type { Deadline } from '../../system/process/runner.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
-import { gatewaysElsewhere, holderElsewhere } from '../attach/address-elsewhere.ts'
+import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/orphan-reservations.ts'
 import { isDead } from '../teardown/teardown.ts'
@@ -182,7 +182,7 @@ function inSetElsewhere(
   const { exclude } = ipam
   const others = networkDirectories().filter(({ directory }) => directory !== files.directory)
   const asking = { conf, files, names: namesIn }
-  const reserved = [...others.flatMap(({ addresses }) => namesIn(addresses)), ...gatewaysElsewhere(asking)]
+  const reserved = [...others.flatMap(({ addresses }) => namesIn(addresses)), ...gatewaysElsewhere(asking).keys()]
   const names = new Set(reserved.filter((name) => !own.includes(name)))
   const theirs = countedOf(set, exclude, names)
   if (BigInt(own.length + theirs.length) < capacity(set, exclude)) return []

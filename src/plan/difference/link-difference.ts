@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which ways links, their addresses and their place on a bridge are not as they were set up.
 
+import { bareAddress, parseCidr } from '../../cni/model/address.ts'
 import type { Observed, ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import { valueDifference } from './value-difference.ts'
@@ -79,7 +80,9 @@ function settingDifference(op: PresentLinkOp, link: ObservedLink): readonly stri
         ...valueDifference(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
       ]
     case 'addr.replace':
-      return link.addresses.includes(op.cidr) ? [] : [`${op.cidr} is missing on ${op.dev}`]
+      return link.addresses.some((each) => each === op.cidr || isWider(each, op))
+        ? []
+        : [`${op.cidr} is missing on ${op.dev}`]
     default:
       return op satisfies never
   }
@@ -142,6 +145,21 @@ function onLink(
 ): readonly string[] {
   const link = place.links.get(dev)
   return link === undefined ? [`${dev} is missing`] : compare(link)
+}
+
+/**
+ * Whether an address of the host is the wanted one for more than its range. An IPv6 address is once on a link
+ * (net/ipv6/addrconf.c, ipv6_add_addr): another network on the bridge may have it with a shorter prefix.
+ */
+function isWider(there: string, wanted: Extract<Op, { kind: 'addr.replace' }>): boolean {
+  const [one, other] = [parseCidr(there), parseCidr(wanted.cidr)]
+  return (
+    wanted.in === 'host' &&
+    one?.family === 6 &&
+    other !== undefined &&
+    bareAddress(there) === bareAddress(wanted.cidr) &&
+    one.prefixLength < other.prefixLength
+  )
 }
 
 function onOff(flag: boolean | undefined): string {

@@ -126,146 +126,127 @@ export function wasSetUp(network: GatewaySide, known: Pick<GatewaySide, 'bridge'
   return gatewaysOf(network).every((gateway) => before.includes(gateway))
 }
 
-/** Subnets of other interfaces that overlap the network's ranges; those of our other networks with their name. */
-export function rangeOverlaps(
-  { network, others, pods }: RangeQuestion,
-  host: AddressedLinks,
-): readonly (RangeOverlap & { readonly kind: 'link' })[] {
-  const ranges = hostRanges(network)
+/** Somebody's subnet or address, and where: on a link of the host, or among routed pods. */
+interface Claim {
+  readonly link?: string
+  readonly address: string
+  readonly network?: string
+}
+
+/** Subnets of the host's other interfaces; those of our other networks with their name. */
+function linkClaims({ network, others }: RangeQuestion, host: AddressedLinks): readonly Claim[] {
   return foreignAddresses(network, host).flatMap(({ link, address, cidr }) => {
     if (cidr.prefixLength === bitsOf(cidr.family)) return []
-    const range = ranges.find((text) => isOverlap(text, address))
-    if (range === undefined) return []
     const owner = others.find(({ bridge }) => bridge?.name === link || bridge?.gateway?.name === link)
-    const there = podsOn(link, pods, host)
-    return [
-      {
-        kind: 'link',
-        range,
-        link,
-        address,
-        ...(owner && { network: owner.name }),
-        ...(there > 0 && { pods: there }),
-      } as const,
-    ]
+    return [{ link, address, ...(owner && { network: owner.name }) }]
   })
 }
 
-/** By records, and by ports whose record was lost. */
-function podsOn(bridge: string, pods: readonly PlacedPod[], host: AddressedLinks): number {
-  const recorded = pods.filter((pod) => pod.bridge === bridge).map(({ link }) => link)
-  const ports = [...host.links.values()].filter(({ name, master }) => master === bridge && isPodLinkName(name))
-  return new Set([...recorded, ...ports.map(({ name }) => name)]).size
+/**
+ * What state tells of other places: bridges of other networks (`there`: the links of the host) and of pods, and routed
+ * networks. Networks in the same place may have the same range: their addresses are kept apart.
+ */
+function stateClaims({ network, others, pods }: RangeQuestion, there: ReadonlySet<string>): readonly Claim[] {
+  const here = network.bridge?.name
+  const own = gatewaysOf(network)
+  return [
+    ...others.flatMap(({ name, bridge }) =>
+      bridge === undefined || bridge.name === here || !there.has(bridge.name)
+        ? []
+        : bridge.addresses.map((address) => ({ link: bridge.name, address, network: name })),
+    ),
+    ...pods.flatMap(({ key, bridge, made }) =>
+      bridge === undefined || bridge === here
+        ? []
+        : gatewaysOf(made ?? {}).map((address) => ({
+            link: bridge,
+            address,
+            ...(key.network !== network.name && { network: key.network }),
+          })),
+    ),
+    ...others
+      .flatMap(({ name, ranges = [] }) => ranges.map((address) => ({ address, network: name })))
+      .filter(({ address }) => here !== undefined || !own.includes(address)),
+  ]
+}
+
+/** Claims inside or around the network's ranges, each once, with the number of pods there. */
+function claimed(question: RangeQuestion, claims: readonly Claim[]): readonly RangeOverlap[] {
+  const { network, pods } = question
+  const ranges = hostRanges(network)
+  const found = claims.flatMap(({ link, address, network: name = '' }): readonly RangeOverlap[] => {
+    const range = ranges.find((each) => isOverlap(each, address))
+    if (range === undefined) return []
+    const there = pods.filter((pod) => pod.bridge === link && (link !== undefined || pod.key.network === name)).length
+    const overlap = { range, address, ...(name !== '' && { network: name }), ...(there > 0 && { pods: there }) }
+    return [link === undefined ? { ...routedBeside(network), ...overlap } : { kind: 'link', link, ...overlap }]
+  })
+  const isSame = (a: RangeOverlap, b: RangeOverlap) =>
+    a.kind === 'link' && b.kind === 'link' && a.link === b.link && a.range === b.range && a.address === b.address
+  return found.filter((each, at) => !found.slice(0, at).some((other) => isSame(each, other)))
+}
+
+function routedBeside({ bridge }: GatewaySide) {
+  return { kind: 'routed', ...(bridge && { bridge: bridge.name }) } as const
 }
 
 /**
- * What state alone tells of other places: bridges of other networks and of pods, routed networks and pods. `there`: the
- * links of the host. Networks in the same place may have the same range: their addresses are kept apart.
+ * Pods in another place that have an address of the ranges: routed ones, and those of the same network, with or without
+ * a gateway on the host. One overlap for each place that is not `told` already.
  */
-function placeOverlaps(question: RangeQuestion, there: ReadonlySet<string>): readonly RangeOverlap[] {
-  const { network, others, pods } = question
-  const elsewhere = pods.filter(({ bridge }) => bridge !== network.bridge?.name)
-  const onBridges = elsewhere.flatMap(({ key, bridge, made }) =>
-    bridge === undefined ? [] : { name: key.network, bridge, gateways: gatewaysOf(made ?? {}) },
-  )
-  const bridges = others.flatMap(({ name, bridge }) =>
-    bridge === undefined || bridge.name === network.bridge?.name || !there.has(bridge.name)
-      ? []
-      : { name, bridge: bridge.name, gateways: bridge.addresses },
-  )
-  const found = [...bridges, ...onBridges].flatMap(({ name, bridge, gateways }) =>
-    gateways.flatMap((address): readonly RangeOverlap[] => {
-      const range = rangeAround(network, address)
-      if (range === undefined) return []
-      const count = pods.filter((pod) => pod.bridge === bridge).length
-      const whose = name === network.name ? {} : { network: name }
-      return [{ kind: 'link', range, link: bridge, address, ...whose, ...(count > 0 && { pods: count }) }]
-    }),
-  )
-  const told = [...eachOnce(found), ...routedOverlaps(question)]
-  return [...told, ...ownElsewhere(question, told), ...takenGateways(question)]
-}
-
-/** Places where pods of the same network have the range, with or without a gateway on the host. `told`: those known. */
-function ownElsewhere(
-  { network, pods, subnets = [] }: RangeQuestion,
-  told: readonly RangeOverlap[],
-): readonly RangeOverlap[] {
-  const ranges = [...hostRanges(network), ...subnets]
-  const rangeOf = (address: string) => ranges.find((range) => isOverlap(range, alone(address)))
-  const isTold = (bridge: string | undefined) =>
-    told.some((each) => (bridge === undefined ? each.kind === 'routed' : each.kind === 'link' && each.link === bridge))
-  const away = pods.filter((pod) => pod.key.network === network.name && pod.bridge !== network.bridge?.name)
-  const inRange = away.filter(({ ips }) => ips.some(({ address }) => rangeOf(address) !== undefined))
-  const places = [...new Set(inRange.map(({ bridge }) => bridge))].filter((bridge) => !isTold(bridge))
-  return places.flatMap((bridge): readonly RangeOverlap[] => {
-    const there = inRange.filter((pod) => pod.bridge === bridge)
-    const address = there.flatMap(({ ips }) => ips).find((ip) => rangeOf(ip.address) !== undefined)?.address ?? ''
-    const overlap = { range: rangeOf(address) ?? '', address: bareAddress(address), pods: there.length }
-    if (bridge !== undefined) return [{ kind: 'link', link: bridge, ...overlap }]
-    return [
-      { kind: 'routed', network: network.name, ...(network.bridge && { bridge: network.bridge.name }), ...overlap },
-    ]
+function podsElsewhere({ network, pods, subnets = [] }: RangeQuestion, told: readonly RangeOverlap[]) {
+  const ranges = hostRanges(network)
+  const isOwn = ({ key }: PlacedPod) => key.network === network.name
+  const isTold = ({ bridge, key }: PlacedPod) =>
+    told.some((each) => (each.kind === 'link' ? each.link === bridge : !bridge && each.network === key.network))
+  const inRange = pods.flatMap((pod) => {
+    if (pod.bridge === network.bridge?.name || (pod.bridge !== undefined && !isOwn(pod)) || isTold(pod)) return []
+    const its = isOwn(pod) ? [...ranges, ...subnets] : ranges
+    const found = pod.ips.flatMap((ip) => {
+      const address = bareAddress(ip.address)
+      return its.filter((range) => isOverlap(range, address)).map((range) => ({ pod, range, address }))
+    })
+    return found.slice(0, 1)
+  })
+  const placeOf = ({ pod }: { pod: PlacedPod }) => pod.bridge ?? `of ${pod.key.network}`
+  return [...Map.groupBy(inRange, placeOf).values()].flatMap(([first, ...more]): readonly RangeOverlap[] => {
+    if (first === undefined) return []
+    const { pod, range, address } = first
+    const overlap = { range, address, pods: more.length + 1 }
+    if (pod.bridge !== undefined) return [{ kind: 'link', link: pod.bridge, ...overlap }]
+    return [{ ...routedBeside(network), network: pod.key.network, ...overlap }]
   })
 }
 
 /** Gateways that are the address of a pod in the same place: the host would take its packets for its own. */
 function takenGateways({ network, pods }: RangeQuestion): readonly RangeOverlap[] {
   const here = pods.filter(({ bridge }) => bridge === network.bridge?.name)
+  const ranges = hostRanges(network)
   return gatewaysOf(network).flatMap((gateway) => {
     const address = bareAddress(gateway)
     const holder = here.find(({ ips }) => ips.some((ip) => bareAddress(ip.address) === address))
-    const range = rangeAround(network, gateway)
+    const range = ranges.find((each) => isOverlap(each, gateway))
     if (holder === undefined || range === undefined) return []
     const { network: name, containerId } = holder.key
     return [{ kind: 'pod', range, address, network: name, containerId, pods: 1 } as const]
   })
 }
 
-function routedOverlaps({ network, others, pods }: RangeQuestion): readonly RangeOverlap[] {
-  const place = network.bridge === undefined ? {} : { bridge: network.bridge.name }
-  const own = gatewaysOf(network)
-  const isShared = (address: string) => network.bridge === undefined && own.includes(address)
-  const networks = others.flatMap(({ name, ranges = [] }) => ranges.map((address) => ({ name, address })))
-  const ofNetworks = networks.flatMap(({ name, address }): readonly RangeOverlap[] => {
-    const range = isShared(address) ? undefined : rangeAround(network, address)
-    if (range === undefined) return []
-    const count = pods.filter(({ key, bridge }) => key.network === name && bridge === undefined).length
-    return [{ kind: 'routed', range, address, network: name, ...place, ...(count > 0 && { pods: count }) }]
-  })
-  const told = new Set(ofNetworks.map((each) => each.network))
-  const routed = pods.filter(({ key, bridge }) => bridge === undefined && !told.has(key.network))
-  const inRange = network.bridge === undefined ? [] : routed.filter((pod) => firstIn(network, pod) !== undefined)
-  const ofPods = [...new Set(inRange.map(({ key }) => key.network))].flatMap((name): readonly RangeOverlap[] => {
-    const theirs = inRange.filter(({ key }) => key.network === name)
-    const address = theirs.map((pod) => firstIn(network, pod)).find((each) => each !== undefined)
-    const range = address && rangeAround(network, address)
-    if (range === undefined) return []
-    return [
-      { kind: 'routed', range, address: bareAddress(address ?? ''), network: name, ...place, pods: theirs.length },
-    ]
-  })
-  return [...ofNetworks, ...ofPods]
+/** What the ranges meet. `host`: absent where state alone is looked at. */
+function overlapsOf(
+  question: RangeQuestion,
+  there: ReadonlySet<string>,
+  host?: AddressedLinks,
+): readonly RangeOverlap[] {
+  const claims = [...(host ? linkClaims(question, host) : []), ...stateClaims(question, there)]
+  const told = claimed(question, claims)
+  return [...told, ...podsElsewhere(question, told), ...takenGateways(question)]
 }
 
-/** The first address of a routed pod that is in a range of the network, as a prefix of full length. */
-function firstIn(network: GatewaySide, { ips }: PlacedPod): string | undefined {
-  return ips.map(({ address }) => alone(address)).find((address) => rangeAround(network, address) !== undefined)
-}
-
-function alone(address: string): string {
-  const cidr = parseCidr(address)
-  return cidr === undefined ? address : formatCidr(hostCidr(cidr))
-}
-
-function rangeAround(network: GatewaySide, address: string): string | undefined {
-  return hostRanges(network).find((range) => isOverlap(range, address))
-}
-
-function eachOnce<T extends RangeOverlap>(found: readonly T[]): readonly T[] {
-  const isSame = (a: RangeOverlap, b: RangeOverlap) =>
-    a.kind === 'link' && b.kind === 'link' && a.link === b.link && a.range === b.range && a.address === b.address
-  return found.filter((each, at) => !found.slice(0, at).some((other) => isSame(each, other)))
+/** Subnets of the host's interfaces that overlap the network's ranges, whatever state says. */
+export function linkOverlaps(network: GatewaySide, host: AddressedLinks): readonly RangeOverlap[] {
+  const question = { network, others: [], pods: unrecordedPods([], host) }
+  return claimed(question, linkClaims(question, host))
 }
 
 /** What ADD and STATUS make of the ranges. */
@@ -282,20 +263,12 @@ export interface RangeVerdict {
 export function judgeRanges(asked: RangeQuestion, key: AttachmentKey, sight: RangeSight): RangeVerdict {
   const { host } = sight
   const question = { ...asked, pods: [...asked.pods, ...unrecordedPods(asked.pods, host)] }
-  const around = rangeOverlaps(question, host)
-  const abandoned = new Map(
-    around.flatMap(({ link }) => {
-      const bridge = bridgeOf(link, sight)
-      return isAbandoned(bridge, question, sight) ? [[link, bridge] as const] : []
-    }),
-  )
-  const inTheWay = around.filter(({ link }) => !abandoned.has(link))
-  const found = eachOnce(
-    [...inTheWay, ...placeOverlaps(question, new Set(host.links.keys()))].filter(
-      (each) => each.kind !== 'link' || !abandoned.has(each.link),
-    ),
-  )
-  return { ...withoutHad(question, key, found), abandoned: [...new Set([...abandoned].flat())] }
+  const found = overlapsOf(question, new Set(host.links.keys()), host)
+  const links = [...new Set(found.flatMap((each) => (each.kind === 'link' ? [each.link] : [])))]
+  const abandoned = links.filter((link) => isAbandoned(bridgeOf(link, sight), question, sight))
+  const inTheWay = found.filter((each) => each.kind !== 'link' || !abandoned.includes(each.link))
+  const removed = new Set(abandoned.flatMap((link) => [link, bridgeOf(link, sight)]))
+  return { ...withoutHad(question, key, inTheWay), abandoned: [...removed] }
 }
 
 /** Pods whose record was lost, by their links: a routed pod's has the gateway's address. */
@@ -311,7 +284,7 @@ function unrecordedPods(pods: readonly PlacedPod[], { links }: AddressedLinks): 
 
 /** The same by state alone, under the machine's lock: another ADD may have been there since the look. */
 export function judgePlaces(question: RangeQuestion, key: AttachmentKey | undefined, there: ReadonlySet<string>) {
-  return withoutHad(question, key, placeOverlaps(question, there))
+  return withoutHad(question, key, overlapsOf(question, there))
 }
 
 /** Only what is within a range that live pods of the network have in the same place is tolerated. */
@@ -326,23 +299,14 @@ function withoutHad(
   })
   const had = own.flatMap(({ made }) => hostRanges(made ?? {})).flatMap(toCidr)
   const isHad = ({ kind, range, address }: RangeOverlap) => {
-    if (kind === 'pod') return false
-    const shared = smallerOf(range, address)
+    // Of two prefixes that overlap, the longer one is all that they have in common.
+    const [shared] = [range, address].flatMap(toCidr).toSorted((a, b) => b.prefixLength - a.prefixLength)
     return (
-      shared !== undefined && had.some((each) => each.prefixLength <= shared.prefixLength && includes(each, shared))
+      kind !== 'pod' && had.some((each) => shared && each.prefixLength <= shared.prefixLength && includes(each, shared))
     )
   }
   const [first, ...more] = found.filter((each) => !isHad(each))
   return { tolerated: found.filter(isHad), refused: first === undefined ? undefined : [first, ...more] }
-}
-
-/** What two overlapping ranges have in common. An address without a prefix length is one of full length. */
-function smallerOf(range: string, address: string): Cidr | undefined {
-  const [one] = toCidr(range)
-  const single = parseAddress(address)
-  const other = single === undefined ? parseCidr(address) : hostCidr(single)
-  if (one === undefined || other === undefined) return undefined
-  return one.prefixLength >= other.prefixLength ? one : other
 }
 
 /** The bridge that a link is, or is the VLAN gateway of. */
@@ -364,9 +328,9 @@ export function isAbandoned(
 }
 
 /** Names of routed networks in the way of the ranges that have no pod by `pods`. */
-export function emptyInTheWay({ network, others, pods }: RangeQuestion): readonly string[] {
-  const found = routedOverlaps({ network, others, pods }).filter((each) => each.pods === undefined)
-  return [...new Set(found.flatMap((each) => each.network ?? []))]
+export function emptyInTheWay(question: RangeQuestion): readonly string[] {
+  const found = claimed(question, stateClaims(question, new Set()))
+  return [...new Set(found.flatMap(({ kind, network, pods }) => (kind === 'routed' && !pods && network) || []))]
 }
 
 /**
@@ -414,11 +378,14 @@ function foreignAddresses({ bridge }: GatewaySide, host: AddressedLinks) {
   )
 }
 
-function isOverlap(a: string, b: string): boolean {
+/** Whether two CIDRs or addresses, as text, have an address in common. */
+export function isOverlap(a: string, b: string): boolean {
   return toCidr(a).some((one) => toCidr(b).some((other) => overlaps(one, other)))
 }
 
+/** An address without a prefix length is one of full length. */
 function toCidr(text: string): readonly Cidr[] {
-  const cidr = parseCidr(text)
+  const single = parseAddress(text)
+  const cidr = single === undefined ? parseCidr(text) : hostCidr(single)
   return cidr === undefined ? [] : [cidr]
 }

@@ -9,8 +9,8 @@ export function nowMs(): number {
 }
 
 /**
- * Milliseconds since 1970 as ISO 8601 has them in UTC. `Date` looks for the local time zone first (/etc/localtime, which
- * may be a pipe), and the start-up snapshot has no Temporal.
+ * Milliseconds since 1970 as ISO 8601 has them in UTC. `Date` looks for the local time zone first (/etc/localtime,
+ * which may be a pipe), and the start-up snapshot has no Temporal.
  */
 export function timestamp(ms = Date.now()): string {
   const day = Math.floor(ms / 86_400_000)
@@ -24,7 +24,8 @@ export function timestamp(ms = Date.now()): string {
   const isNextYear = month > 9
   const years = Math.floor((day + 719_468) / 146_097) * 400 + year + (isNextYear ? 1 : 0)
   const two = (part: number, digits = 2) => String(Math.floor(part)).padStart(digits, '0')
-  const date = `${years}-${two(isNextYear ? month - 9 : month + 3)}-${two(inYear - Math.floor((153 * month + 2) / 5) + 1)}`
+  const inMonth = inYear - Math.floor((153 * month + 2) / 5) + 1
+  const date = `${years}-${two(isNextYear ? month - 9 : month + 3)}-${two(inMonth)}`
   const clock = `${two((ms / 3_600_000) % 24)}:${two((ms / 60_000) % 60)}:${two((ms / 1000) % 60)}.${two(ms % 1000, 3)}`
   return `${date}T${clock}Z`
 }

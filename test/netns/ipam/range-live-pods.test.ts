@@ -337,6 +337,12 @@ describe('pods without a gateway on the host', () => {
 })
 
 describe('gateways of several networks on a bridge', () => {
+  it('with one range inside the other: CHECK of both finds what it expects', () => {
+    const confs = ['10.240.0.0/24', '10.240.0.0/16'].map((podcidr, at) => netConf({ name: `net${at}`, podcidr }))
+    const pods = confs.map((conf, at) => ({ conf, pod: attach(host, conf, { id: `pod${at}` }) }))
+    for (const each of pods) expectSilent(later(host, 'CHECK', each))
+  })
+
   it('with one IPv6 address and two prefix lengths: the second is refused, or replaces the first', () => {
     const [first, second] = [netConf({ name: 'first', podcidr: 'fd01::/80' }), netConf({ podcidr: 'fd01::/64' })]
     const pod = attach(host, first)
@@ -348,6 +354,7 @@ describe('gateways of several networks on a bridge', () => {
     const forced = { ...second, forceAddress: true }
     const wide = attach(host, forced, { id: 'wide' })
     expectSilent(later(host, 'CHECK', { conf: forced, pod: wide }))
+    expectSilent(later(host, 'CHECK', { conf: first, pod }))
     expect(addressesOf(host, host.path, 'cni0')).toEqual(['fd01::1/64'])
     for (const { netns: each } of [pod, wide]) expect(pings(host, each, 'fd01::1')).toBe(true)
   })
