@@ -6,64 +6,24 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Canaries, openCanaries, withOpensslConfiguration } from '../../support/canaries.ts'
-import {
-  type AgentFiles,
-  type ApiServer,
-  agentFiles,
-  type Certificate,
-  isReady,
-  makeCertificate,
-  nodeObject,
-  openApiServer,
-  type Running,
-  startAgent,
-} from '../../support/cluster/cluster.ts'
-import { type Host, openHost, trestle } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
+import { nodeWithApi } from '../../support/cluster/agent-node.ts'
+import { isReady, makeCertificate, nodeObject, type Running } from '../../support/cluster/cluster.ts'
+import { trestle } from '../../support/host.ts'
 
-const own = nodeObject('self', { cidrs: ['10.244.1.0/24'], addresses: ['192.0.2.11'] })
-
-let host: Host
-let files: AgentFiles
+const node = nodeWithApi({ secure: true })
 let canaries: Canaries
-let certificate: Certificate
-let api: ApiServer
-const agents: Running[] = []
-
-beforeEach(async () => {
-  host = openHost()
-  files = agentFiles()
+beforeEach(() => {
   canaries = openCanaries()
-  certificate = makeCertificate(files.root)
-  for (const line of [
-    'link set lo up',
-    'link add up0 type bridge',
-    'link set up0 up',
-    'addr add 192.0.2.11/24 dev up0',
-  ])
-    runLine(host, `ip ${line}`)
-  runLine(host, 'ip route add default via 192.0.2.1')
-  api = await openApiServer(host, 6443, certificate)
-  await api.order({ put: [own] })
 })
+afterEach(() => canaries.close())
 
-afterEach(async () => {
-  for (const agent of agents.splice(0)) await agent.end('SIGKILL')
-  await api.end('SIGKILL')
-  canaries.close()
-  files.remove()
-  host.close()
-})
-
-function agent(tracer: readonly string[], caFile = certificate.certificate): Running {
-  const started = startAgent(host, files, ['--api-server', 'https://127.0.0.1:6443', '--ca-file', caFile], tracer)
-  agents.push(started)
-  return started
+function agent(tracer: readonly string[], caFile = node.certificate): Running {
+  return node.start(['--api-server', 'https://127.0.0.1:6443', '--ca-file', caFile], tracer)
 }
 
 /** The ports that are open on the node, but for the API server's and that of the metrics. */
 function strangePorts(): readonly string[] {
-  const open = host.run('ss', ['-Hltn']).stdout.split('\n')
+  const open = node.host.run('ss', ['-Hltn']).stdout.split('\n')
   return open.filter((line) => line !== '' && !/:(6443|9917) /.test(line))
 }
 
@@ -82,8 +42,8 @@ it('opens no inspector for SIGUSR1, and goes on', { timeout: 60_000 }, async () 
   started.child.kill('SIGUSR1')
   await sleep(500)
   expect(strangePorts()).toEqual([])
-  await api.order({ put: [nodeObject('two', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.12'] })] })
-  const isRouted = () => host.run('ip', ['route']).stdout.includes('10.244.2.0/24 via 192.0.2.12')
+  await node.api.order({ put: [nodeObject('two', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.12'] })] })
+  const isRouted = () => node.host.run('ip', ['route']).stdout.includes('10.244.2.0/24 via 192.0.2.12')
   const end = performance.now() + 20_000
   while (!isRouted() && performance.now() < end) await sleep(50)
   expect(isRouted()).toBe(true)
@@ -107,9 +67,9 @@ it('refuses a server that another CA signed, also with NODE_TLS_REJECT_UNAUTHORI
   timeout: 60_000,
 }, async () => {
   const other = makeCertificate(canaries.root)
-  const environment = ['env', 'NODE_TLS_REJECT_UNAUTHORIZED=0', `NODE_EXTRA_CA_CERTS=${certificate.certificate}`]
+  const environment = ['env', 'NODE_TLS_REJECT_UNAUTHORIZED=0', `NODE_EXTRA_CA_CERTS=${node.certificate}`]
   const started = agent(environment, other.certificate)
   await started.seen((line) => JSON.stringify(line).includes('self-signed certificate'), 'a refusal')
   expect(started.lines.some(isReady)).toBe(false)
-  expect(api.lines.filter((line) => line['path'] !== undefined)).toEqual([])
+  expect(node.api.lines.filter((line) => line['path'] !== undefined)).toEqual([])
 })

@@ -2,94 +2,49 @@
 // A Node that is registered again while its pods live: a part of its ranges, other masks, earlier ranges, another mode
 // of the agent, and two bridges with one gateway as an earlier release has left them.
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import {
+  type AgentPod,
+  detach as detachFrom,
+  nodeWithRounds,
+  requireReach as requireReachOn,
+  tryAttach,
+  writtenPlugin,
+} from '../../support/cluster/agent-node.ts'
 import { nodeObject } from '../../support/cluster/cluster.ts'
 import type { RoundAnswer } from '../../support/cluster/round-driver.ts'
-import { openRounds, type Rounds } from '../../support/cluster/rounds.ts'
-import { type Host, openHost } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
 
 const [a, b] = [
   ['10.244.1.0/24', 'fd00:10:244:1::/64'],
   ['10.244.9.0/24', 'fd00:10:244:9::/64'],
 ] as const
 
-let host: Host
-let rounds: Rounds
-
-beforeEach(() => {
-  host = openHost()
-  for (const line of [
-    'link set lo up',
-    'link add up0 type bridge',
-    'link set up0 up',
-    'addr add 192.0.2.11/24 dev up0',
-  ])
-    runLine(host, `ip ${line}`)
-  rounds = openRounds(host)
-})
-
-afterEach(() => {
-  rounds.close()
-  host.close()
-})
+const node = nodeWithRounds()
 
 const registered = (cidrs: readonly string[], mode = 'bridge'): Promise<RoundAnswer> =>
-  rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { mode } })
+  node.rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { mode } })
 
-/** The plugin's part of the configuration that the agent has written. */
-function plugin(): Record<string, unknown> {
-  const { cniVersion, name, plugins } = JSON.parse(readFileSync(rounds.files.conflist, 'utf8'))
-  return { cniVersion, name, ...plugins[0] }
-}
+const plugin = () => writtenPlugin(node)
+const detach = (pod: AgentPod) => detachFrom(node.host, pod)
+const requireReach = (...pods: readonly AgentPod[]) => requireReachOn(node.host, pods)
 
-interface Pod {
-  readonly id: string
-  readonly netns: string
-  readonly conf: object
-  readonly addresses: readonly string[]
-}
-
-function attach(id: string, more: object = {}): Pod {
-  const [conf, netns] = [{ ...plugin(), ...more }, host.pod(id)]
-  const { code, json, stdout } = host.cni('ADD', conf, { id, netns })
-  expect(code, stdout).toBe(0)
-  return { id, netns, conf, addresses: (json?.ips ?? []).map(({ address }) => address.split('/')[0] ?? '') }
-}
-
-function detach({ id, netns, conf }: Pod): void {
-  expect(host.cni('DEL', conf, { id, netns }).code).toBe(0)
+function attach(id: string, more: object = {}): AgentPod {
+  const { pod, told } = tryAttach(node.host, id, { ...plugin(), ...more })
+  if (pod === undefined) throw new Error(told)
+  return pod
 }
 
 /** What ADD is refused with. */
-function refusal(): number | undefined {
-  const netns = host.pod('refused')
-  const { json } = host.cni('ADD', plugin(), { id: 'refused', netns })
-  host.removePod(netns)
-  return json?.code
-}
+const refusal = () => tryAttach(node.host, 'refused', plugin()).code
 
-const reaches = (from: Pod, to: string) => host.inPod(from.netns, 'ping', ['-n', '-c', '1', '-W', '3', to]).code === 0
+const reaches = (from: AgentPod, to: string) =>
+  node.host.inPod(from.netns, 'ping', ['-n', '-c', '1', '-W', '3', to]).code === 0
 const ids = ({ problems }: RoundAnswer) => problems.map(({ id }) => id)
 const bridges = () =>
-  [...host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout.matchAll(/^(cni\d+)/gm)].map(([name]) => name)
-
-/** Two pods that live on what two registrations gave them, in both directions and both families that both have. */
-function requireReach(one: Pod, other: Pod): void {
-  // An address that is given out again has another MAC where the families were swapped meanwhile: who knew it asks
-  // again by itself, some seconds later (net/core/neighbour.c, NUD_DELAY and NUD_PROBE).
-  for (const { netns } of [one, other]) host.inPod(netns, 'ip', ['neigh', 'flush', 'all'])
-  host.run('ip', ['neigh', 'flush', 'all'])
-  const isSix = (address: string) => address.includes(':')
-  for (const [from, to] of [
-    [one, other],
-    [other, one],
-  ] as const)
-    for (const address of to.addresses)
-      if (from.addresses.some((each) => isSix(each) === isSix(address)))
-        expect(reaches(from, address), address).toBe(true)
-}
+  [...node.host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout.matchAll(/^(cni\d+)/gm)].map(
+    ([name]) => name,
+  )
 
 describe('a Node that comes back', () => {
   it('with one of its ranges, or with both again, keeps the bridge, and all pods reach each other', async () => {
@@ -186,10 +141,10 @@ describe('a Node that comes back', () => {
 })
 
 it('allowOverlap of the template allows no range that pods on another bridge have', async () => {
-  const template = `${rounds.files.root}/pods.conflist`
+  const template = `${node.rounds.files.root}/pods.conflist`
   writeFileSync(template, JSON.stringify({ plugins: [{ type: 'trestle', allowOverlap: true }] }))
   const round = (cidrs: readonly string[]) =>
-    rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { template } })
+    node.rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { template } })
   await round(a)
   attach('old')
   await round(b)
@@ -209,10 +164,8 @@ it('no pod gets the gateway of pods of an earlier range, be it asked for', async
   await registered(['10.244.3.0/24'], 'ptp')
   const asked = { runtimeConfig: { ips: ['10.244.3.129/24'] }, capabilities: { ips: true } }
   const ask = () => {
-    const netns = host.pod('asking')
-    const { code, json } = host.cni('ADD', { ...plugin(), ...asked }, { id: 'asking', netns })
-    host.removePod(netns)
-    return code === 0 ? 'given' : json?.code
+    const { pod, code } = tryAttach(node.host, 'asking', { ...plugin(), ...asked })
+    return pod === undefined ? code : 'given'
   }
   expect(ask()).toBe(102)
   const young = attach('young')
@@ -235,7 +188,7 @@ describe('a range that overlaps the segment of the node', () => {
       const old = attach('old')
       const peer = nodeObject('peer', { cidrs: ['10.244.7.0/24'], addresses: ['192.0.2.200'] })
       const self = nodeObject('self', { cidrs: [range], addresses: ['192.0.2.11'] })
-      const found = await rounds.round({
+      const found = await node.rounds.round({
         nodes: [self, peer],
         options: { mode },
       })
@@ -248,8 +201,8 @@ describe('a range that overlaps the segment of the node', () => {
         'self OverlapsHost',
       ])
       expect(refusal()).toBe(110)
-      expect(host.run('ip', ['route', 'get', '192.0.2.201']).stdout).toMatch(/^192\.0\.2\.201 dev up0 /)
-      expect(host.run('ip', ['route', 'show', '10.244.7.0/24']).stdout).toMatch(/via 192\.0\.2\.200 dev up0/)
+      expect(node.host.run('ip', ['route', 'get', '192.0.2.201']).stdout).toMatch(/^192\.0\.2\.201 dev up0 /)
+      expect(node.host.run('ip', ['route', 'show', '10.244.7.0/24']).stdout).toMatch(/via 192\.0\.2\.200 dev up0/)
       expect(reaches(old, '192.0.2.11')).toBe(true)
       expect(await registered(a, mode)).toMatchObject({ isDone: true, problems: [] })
     },
@@ -294,15 +247,15 @@ describe('two bridges with one gateway, by an earlier release', () => {
     ])
     // The kernel's route leads to the first, and new pods are plugged in there.
     const third = attach('third')
-    requireReach(pods[0] as Pod, third)
+    requireReach(pods[0] as AgentPod, third)
     expect(reaches(third, '10.244.1.1')).toBe(true)
     detach(third)
-    detach(pods[first] as Pod)
+    detach(pods[first] as AgentPod)
     await registered(a)
     expect(await registered(a)).toMatchObject({ isDone: true, problems: [] })
     const young = attach('young')
     await registered(a)
     expect(bridges()).toEqual([first === 0 ? 'cni1' : 'cni0'])
-    requireReach(pods[1 - first] as Pod, young)
+    requireReach(pods[1 - first] as AgentPod, young)
   })
 })

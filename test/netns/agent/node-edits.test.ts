@@ -4,13 +4,18 @@
 // refused by name and the agent is not ready. One sequence in each mode; six with TRESTLE_TEST_FULL=1, and as many more as
 // TRESTLE_TEST_NODE_EDITS says.
 
-import { readFileSync } from 'node:fs'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import {
+  type AgentPod,
+  detach,
+  nodeWithRounds,
+  requireReach,
+  tryAttach,
+  uplink,
+  writtenPlugin,
+} from '../../support/cluster/agent-node.ts'
 import { clusterOf, type EditedNode, edited, edits, firstNode, harmless } from '../../support/cluster/node-edits.ts'
 import type { RoundAnswer } from '../../support/cluster/round-driver.ts'
-import { openRounds, type Rounds } from '../../support/cluster/rounds.ts'
-import { type Host, openHost } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
 import { numbers } from '../../support/seeded.ts'
 
 const stepsEach = 20
@@ -18,68 +23,36 @@ const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
 const seeds = isFull ? [1, 2, 3, 4, 5, 6] : [1, 2]
 const more = Number(process.env['TRESTLE_TEST_NODE_EDITS'] ?? 0)
 
-interface Pod {
-  readonly id: string
-  readonly netns: string
-  readonly conf: unknown
-  readonly addresses: readonly string[]
-  readonly gateways: readonly string[]
-}
-
 interface Sequence {
-  readonly host: Host
-  readonly rounds: Rounds
-  readonly pods: Pod[]
+  readonly pods: AgentPod[]
   readonly done: string[]
   made: number
 }
 
-const open: Sequence[] = []
+const node = nodeWithRounds(uplink.v6)
 /** Of each edit: how often it was made of a node that was ready, and how often new pods were refused then. */
 const counts = new Map<string, { made: number; refused: number }>()
-
-afterEach(() => {
-  for (const { host, rounds } of open.splice(0)) {
-    rounds.close()
-    host.close()
-  }
-})
-
-function begin(): Sequence {
-  const host = openHost()
-  for (const line of [
-    'link set lo up',
-    'link add up0 type bridge',
-    'link set up0 up',
-    'addr add 192.0.2.11/24 dev up0',
-    'addr add 2001:db8::11/64 dev up0 nodad',
-  ])
-    runLine(host, `ip ${line}`)
-  const sequence = { host, rounds: openRounds(host), pods: [], done: [], made: 0 }
-  open.push(sequence)
-  return sequence
-}
 
 describe('edits of a Node under live pods', () => {
   it.each([...seeds, ...Array.from({ length: more }, (_, at) => 1000 + at)])(
     'hold with seed %i',
     async (seed) => {
-      const [sequence, draw] = [begin(), numbers(seed)]
-      let node = firstNode(seed % 2 === 0 ? 'ptp' : 'bridge')
-      let isReady = await step(sequence, node, 'first')
+      const [sequence, draw] = [{ pods: [], done: [], made: 0 } as Sequence, numbers(seed)]
+      let now = firstNode(seed % 2 === 0 ? 'ptp' : 'bridge')
+      let isReady = await step(sequence, now, 'first')
       expect(isReady).toBe(true)
       for (let made = 0; made < stepsEach; ) {
-        const last = node
-        const [name, change] = pick(draw, isReady, node)
+        const last = now
+        const [name, change] = pick(draw, isReady, now)
         if (change === undefined) continue
         made += 1
-        if (name === 'all pods go') for (const pod of sequence.pods.splice(0)) remove(sequence, pod)
+        if (name === 'all pods go') for (const pod of sequence.pods.splice(0)) remove(pod)
         else if (draw(3) === 0 && sequence.pods.length > 1)
-          remove(sequence, sequence.pods.splice(draw(sequence.pods.length), 1)[0])
+          remove(sequence.pods.splice(draw(sequence.pods.length), 1)[0])
         const hadPods = sequence.pods.length > 0
-        node = edited(last, change)
+        now = edited(last, change)
         const wasReady = isReady
-        isReady = await step(sequence, node, name)
+        isReady = await step(sequence, now, name)
         const why = sequence.done.join('; ')
         if (!hadPods || name === 'all pods go') expect(isReady, why).toBe(true)
         if (!wasReady) continue
@@ -98,41 +71,33 @@ describe('edits of a Node under live pods', () => {
 })
 
 /** An edit; of a node that is not ready one that makes it so: the pods go, or the ranges are others altogether. */
-function pick(draw: (n: number) => number, isReady: boolean, node: EditedNode) {
+function pick(draw: (n: number) => number, isReady: boolean, now: EditedNode) {
   const names = isReady ? [...Object.keys(edits), 'all pods go'] : ['all pods go', 'whole move', 'another uid']
   const name = names[draw(names.length)] ?? ''
-  return [name, name === 'all pods go' ? {} : edits[name]?.(node)] as const
+  return [name, name === 'all pods go' ? {} : edits[name]?.(now)] as const
 }
 
 /** A round, an ADD, and all that holds then. Returns whether the agent is ready. */
-async function step(sequence: Sequence, node: EditedNode, name: string): Promise<boolean> {
-  const { rounds, done, host, pods } = sequence
-  const result = await rounds.round({ nodes: clusterOf(node), options: { mode: node.mode } })
-  done.push(`${name} ${node.cidrs.join()} ${node.mode}${result.isDone ? '' : ' (refused)'}`)
+async function step(sequence: Sequence, now: EditedNode, name: string): Promise<boolean> {
+  const { done, pods } = sequence
+  const result = await node.rounds.round({ nodes: clusterOf(now), options: { mode: now.mode } })
+  done.push(`${name} ${now.cidrs.join()} ${now.mode}${result.isDone ? '' : ' (refused)'}`)
   const why = () => `${done.join('; ')}: ${JSON.stringify(result)}`
   expect(result.failures, why()).toEqual([])
-  const { cniVersion, name: network, plugins } = JSON.parse(readFileSync(rounds.files.conflist, 'utf8'))
-  const conf = { cniVersion, name: network, ...plugins[0] }
   sequence.made += 1
-  const id = `pod${sequence.made}`
-  const netns = host.pod(id)
-  const { code, json, stdout } = host.cni('ADD', conf, { id, netns })
-  const told = () => `${why()}: ${stdout}`
+  const added = tryAttach(node.host, `pod${sequence.made}`, writtenPlugin(node))
+  const told = () => `${why()}: ${added.told}`
   if (result.isDone) {
-    expect(code, told()).toBe(0)
-    const ips = json?.ips ?? []
-    expect(ips.length, told()).toBe(node.cidrs.length)
-    const addresses = ips.map(({ address }) => address.split('/')[0] ?? '')
-    pods.push({ id, netns, conf, addresses, gateways: ips.map(({ gateway }) => gateway) })
+    expect(added.pod?.addresses.length, told()).toBe(now.cidrs.length)
+    if (added.pod) pods.push(added.pod)
   } else {
-    expect([108, 110], told()).toContain(json?.code)
+    expect([108, 110], told()).toContain(added.code)
     expect(result.waitsFor, told()).toMatch(/drain the node/)
     expect(idsOf(result), told()).toContain('MovedPodCIDR')
-    host.removePod(netns)
   }
   requireApart(sequence, why)
-  requireReach(sequence, why)
-  if (pods.length > 4) remove(sequence, pods.shift())
+  requireReach(node.host, pods, why)
+  if (pods.length > 4) remove(pods.shift())
   return result.isDone
 }
 
@@ -141,8 +106,8 @@ function idsOf({ problems }: RoundAnswer): readonly string[] {
 }
 
 /** No address is there twice, on pods and bridges alike. */
-function requireApart({ host, pods }: Sequence, why: () => string): void {
-  const printed = JSON.parse(host.run('ip', ['-j', '-d', 'addr', 'show']).stdout) as readonly {
+function requireApart({ pods }: Sequence, why: () => string): void {
+  const printed = JSON.parse(node.host.run('ip', ['-j', '-d', 'addr', 'show']).stdout) as readonly {
     readonly linkinfo?: { readonly info_kind?: string }
     readonly addr_info?: readonly { readonly local: string; readonly scope: string }[]
   }[]
@@ -158,29 +123,6 @@ function requireApart({ host, pods }: Sequence, why: () => string): void {
   expect(both, why()).toEqual([])
 }
 
-/** Each pod reaches its gateways and the addresses of all others of a family that it has. */
-function requireReach({ host, pods }: Sequence, why: () => string): void {
-  // An address that is given out again has another MAC where the families were swapped meanwhile: who knew it asks
-  // again by itself, some seconds later (net/core/neighbour.c, NUD_DELAY and NUD_PROBE).
-  host.run('ip', ['neigh', 'flush', 'all'])
-  for (const pod of pods) {
-    const families = new Set(pod.addresses.map(isSix))
-    const others = pods.filter((each) => each !== pod).flatMap(({ addresses }) => addresses)
-    const asked = [...pod.gateways, ...others.filter((address) => families.has(isSix(address)))]
-    const script =
-      'ip neigh flush all 2>/dev/null; for to in "$@"; do ping -n -c 1 -W 2 "$to" >/dev/null || echo "$to"; done'
-    const lost = host.inPod(pod.netns, 'sh', ['-c', script, 'sh', ...asked]).stdout
-    expect(lost, `${why()}: ${pod.id} with ${pod.addresses.join()} does not reach`).toBe('')
-  }
-}
-
-function isSix(address: string): boolean {
-  return address.includes(':')
-}
-
-function remove({ host }: Sequence, pod: Pod | undefined): void {
-  if (pod === undefined) return
-  const { code, stdout } = host.cni('DEL', pod.conf, { id: pod.id, netns: pod.netns })
-  expect(code, stdout).toBe(0)
-  host.removePod(pod.netns)
+function remove(pod: AgentPod | undefined): void {
+  if (pod !== undefined) detach(node.host, pod)
 }

@@ -3,32 +3,12 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { nodeWithRounds, uplink } from '../../support/cluster/agent-node.ts'
 import { nodeObject } from '../../support/cluster/cluster.ts'
-import { openRounds, type Rounds } from '../../support/cluster/rounds.ts'
-import { type Host, openHost } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
 
-let host: Host
-let rounds: Rounds
-
-beforeEach(() => {
-  host = openHost()
-  for (const line of [
-    'link set lo up',
-    'link add up0 type bridge',
-    'link set up0 up',
-    'addr add 192.0.2.11/24 dev up0',
-    'addr add 2001:db8::11/64 dev up0 nodad',
-  ])
-    runLine(host, `ip ${line}`)
-  rounds = openRounds(host)
-})
-
-afterEach(() => {
-  rounds.close()
-  host.close()
-})
+const node = nodeWithRounds(uplink.v6)
 
 const [ranges, good] = [
   ['10.244.2.0/24', 'fd00:10:244:2::/64'],
@@ -38,13 +18,13 @@ const self = nodeObject('self', { cidrs: ['10.244.1.0/24', 'fd00:10:244:1::/64']
 const peer = (name: string, cidrs: readonly string[], addresses: readonly string[], created?: string) =>
   nodeObject(name, { cidrs, addresses, ...(created === undefined ? {} : { created }) })
 const round = async (nodes: readonly object[], options: Readonly<Record<string, string>> = {}) => {
-  const found = await rounds.round({ nodes: nodes.includes(self) ? nodes : [self, ...nodes], options })
-  const told = found.problems.map(({ id, node, text }) => `${node} ${id} ${text}`)
+  const found = await node.rounds.round({ nodes: nodes.includes(self) ? nodes : [self, ...nodes], options })
+  const told = found.problems.map((each) => `${each.node} ${each.id} ${each.text}`)
   return { ...found, told }
 }
 const routes = () =>
   [4, 6].flatMap((family) =>
-    [...host.run('ip', [`-${family}`, 'route', 'show', 'proto', '116']).stdout.matchAll(/^(\S+) via (\S+)/gm)].map(
+    [...node.host.run('ip', [`-${family}`, 'route', 'show', 'proto', '116']).stdout.matchAll(/^(\S+) via (\S+)/gm)].map(
       ([, dst, gateway]) => `${dst} via ${gateway}`,
     ),
   )
@@ -71,7 +51,7 @@ it('this node’s own IPv6 address alone makes no route, and it is told', async 
 
 it('where the kernel refuses an address the next is tried, also in the rounds that follow', async () => {
   // By its scope such a route is no way to a gateway (net/ipv4/fib_semantics.c, fib_check_nh_v4_gw).
-  runLine(host, 'ip route add 198.51.100.0/24 dev up0 scope global')
+  runLine(node.host, 'ip route add 198.51.100.0/24 dev up0 scope global')
   const nodes = [peer('two', ['10.244.2.0/24'], ['198.51.100.12', '192.0.2.12'])]
   for (let at = 0; at < 3; at++) {
     const { told, isDone } = await round(nodes)
@@ -83,7 +63,7 @@ it('where the kernel refuses an address the next is tried, also in the rounds th
 })
 
 it('an address of this node that no route tells of is known, too', async () => {
-  runLine(host, 'ip addr add 192.0.2.200/32 dev lo')
+  runLine(node.host, 'ip addr add 192.0.2.200/32 dev lo')
   const { told } = await round([peer('two', ['10.244.2.0/24'], ['192.0.2.200', '192.0.2.12'])])
   expect(told).toEqual(["two BadInternalIP InternalIP 192.0.2.200 is this node's own"])
   expect(routes()).toEqual([toTwo[0]])
@@ -93,13 +73,13 @@ it('an address in a node’s range takes it from nobody, and is told where it is
   const strays = ['10.244.2.1', '10.244.1.7', '192.0.2.13']
   const elder = peer('elder', ['10.244.3.0/24'], strays, '2001-01-01T00:00:00Z')
   const own = nodeObject('self', { cidrs: ['10.244.1.0/24'], addresses: ['192.0.2.11', '10.244.1.1'] })
-  const { problems, isDone } = await rounds.round({
+  const { problems, isDone } = await node.rounds.round({
     nodes: [own, elder, peer('two', ['10.244.2.0/24'], ['10.244.2.1', '192.0.2.12'])],
     options: {},
   })
   expect(isDone).toBe(true)
   expect(routes()).toEqual([toTwo[0], '10.244.3.0/24 via 192.0.2.13'])
-  expect(problems.map(({ id, node, text }) => `${node} ${id} ${text}`)).toEqual([
+  expect(problems.map((each) => `${each.node} ${each.id} ${each.text}`)).toEqual([
     'elder BadInternalIP InternalIP 10.244.2.1 is in podCIDR 10.244.2.0/24 of node two',
     'elder BadInternalIP InternalIP 10.244.1.7 is in podCIDR 10.244.1.0/24 of node self',
   ])
@@ -119,7 +99,7 @@ it('allowOverlap of the template reaches the routes: nodes in a large subnet, po
   const directory = mkdtempSync(`${tmpdir()}/trestle-template-`)
   const template = `${directory}/pods.conflist`
   try {
-    runLine(host, 'ip addr add 10.0.0.11/8 dev up0')
+    runLine(node.host, 'ip addr add 10.0.0.11/8 dev up0')
     const nodes = [
       nodeObject('self', { cidrs: ['10.244.1.0/24'], addresses: ['10.0.0.11'] }),
       peer('two', ['10.244.2.0/24'], ['10.0.0.12']),
@@ -128,8 +108,8 @@ it('allowOverlap of the template reaches the routes: nodes in a large subnet, po
     ]
     const by = async (text: object) => {
       writeFileSync(template, JSON.stringify({ plugins: [{ type: 'trestle', ...text }] }))
-      const { problems } = await rounds.round({ nodes, options: { template } })
-      return problems.map(({ id, node }) => `${node} ${id}`).sort()
+      const { problems } = await node.rounds.round({ nodes, options: { template } })
+      return problems.map((each) => `${each.node} ${each.id}`).sort()
     }
     expect(await by({})).toEqual(['self OverlapsHost', 'thief BadPodCIDR', 'two OverlapsHost'])
     expect(routes()).toEqual([])

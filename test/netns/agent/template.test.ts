@@ -3,55 +3,18 @@
 // is said by log, event, metric and readiness, and changes nothing.
 
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
-import { afterEach, beforeEach, expect, it } from 'vitest'
-import {
-  type AgentFiles,
-  type ApiServer,
-  agentFiles,
-  isReady,
-  nodeObject,
-  openApiServer,
-  type Running,
-  scrape,
-  startAgent,
-  until,
-} from '../../support/cluster/cluster.ts'
-import { type Host, openHost } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
+import { expect, it } from 'vitest'
+import { nodeWithApi } from '../../support/cluster/agent-node.ts'
+import { isReady, scrape, until } from '../../support/cluster/cluster.ts'
 
-let host: Host
-let files: AgentFiles
-let api: ApiServer
-let running: Running | undefined
+const node = nodeWithApi()
 let versions = 0
 
-beforeEach(async () => {
-  host = openHost()
-  files = agentFiles()
-  for (const line of [
-    'link set lo up',
-    'link add up0 type bridge',
-    'link set up0 up',
-    'addr add 192.0.2.11/24 dev up0',
-  ])
-    runLine(host, `ip ${line}`)
-  runLine(host, 'ip route add default via 192.0.2.1')
-  api = await openApiServer(host)
-  await api.order({ put: [nodeObject('self', { cidrs: ['10.244.1.0/24'], addresses: ['192.0.2.11'] })] })
-})
-
-afterEach(async () => {
-  await running?.end('SIGKILL')
-  await api.end('SIGKILL')
-  files.remove()
-  host.close()
-})
-
-const template = () => `${files.root}/template/pods.conflist`
+const template = () => `${node.files.root}/template/pods.conflist`
 
 /** Puts a text there as kubelet does it with a ConfigMap: links, the last of which is replaced. */
 function put(text: string): void {
-  const directory = `${files.root}/template`
+  const directory = `${node.files.root}/template`
   const version = `..${versions++}`
   mkdirSync(`${directory}/${version}`, { recursive: true })
   writeFileSync(`${directory}/${version}/pods.conflist`, text)
@@ -61,25 +24,25 @@ function put(text: string): void {
 }
 
 const own = (keys: object) => JSON.stringify({ plugins: [{ type: 'trestle', ...keys }] }, undefined, 1)
-const plugin = () => files.configuration().plugins[0]
+const plugin = () => node.files.configuration().plugins[0]
 
 function readiness(): { readonly status: number; readonly text: string } {
   const script =
     "fetch('http://127.0.0.1:9917/readyz').then(async (a) => console.log(JSON.stringify({ status: a.status, text: await a.text() })))"
-  return JSON.parse(host.run(process.execPath, ['-e', script]).stdout)
+  return JSON.parse(node.host.run(process.execPath, ['-e', script]).stdout)
 }
 
 it('writes what the template says, follows it, and keeps the last one that was right', async () => {
   versions = 0
   put(own({ mtu: 1400, firewall: { hostAccept: 'established' } }))
-  running = startAgent(host, files, ['--template', template()])
+  const running = node.start(['--template', template()])
   await running.seen(isReady, 'ready')
   const first = { type: 'trestle', podcidr: '10.244.1.0/24', mtu: 1400, firewall: { hostAccept: 'established' } }
   expect(plugin()).toMatchObject(first)
-  const pod = host.pod('a')
+  const pod = node.host.pod('a')
   const conf = { ...plugin(), cniVersion: '1.1.0', name: 'pods' }
-  expect(host.cni('ADD', conf, { id: 'a', netns: pod }).code).toBe(0)
-  expect(JSON.parse(host.inPod(pod, 'ip', ['-j', 'link', 'show', 'eth0']).stdout)[0].mtu).toBe(1400)
+  expect(node.host.cni('ADD', conf, { id: 'a', netns: pod }).code).toBe(0)
+  expect(JSON.parse(node.host.inPod(pod, 'ip', ['-j', 'link', 'show', 'eth0']).stdout)[0].mtu).toBe(1400)
 
   put(own({ mtu: 1300, firewall: { hostAccept: 'established' } }))
   await until(() => plugin().mtu === 1300, 'the new MTU')
@@ -88,25 +51,25 @@ it('writes what the template says, follows it, and keeps the last one that was r
   put('{\n "plugins": [\n  { "type": "trestle",\n    "podcidr": "10.0.0.0/8" } ] }')
   const { message = '' } = await running.seen(({ problem }) => problem === 'BadTemplate', 'the problem')
   expect(message).toContain(`${template()}, line 4: `)
-  await api.seen(({ body }) => (body as { reason?: string })?.reason === 'BadTemplate', 'the event')
+  await node.api.seen(({ body }) => (body as { reason?: string })?.reason === 'BadTemplate', 'the event')
   await until(() => readiness().status === 503, 'no readiness')
   expect(readiness().text).toContain('line 4')
-  expect(scrape(host)['trestle_agent_problems{id="BadTemplate"}']).toBe(1)
+  expect(scrape(node.host)['trestle_agent_problems{id="BadTemplate"}']).toBe(1)
   expect(plugin()).toMatchObject({ mtu: 1300, podcidr: '10.244.1.0/24' })
 
   put(own({}))
   await until(() => plugin().mtu === undefined, 'the configuration without an MTU')
   await until(() => readiness().status === 200, 'readiness')
   expect(plugin().firewall).toEqual({ hostAccept: 'auto' })
-  expect(host.cni('DEL', conf, { id: 'a', netns: pod }).code).toBe(0)
+  expect(node.host.cni('DEL', conf, { id: 'a', netns: pod }).code).toBe(0)
 })
 
 it('writes no configuration while the first template cannot be used', async () => {
   versions = 0
   put('{ "plugins": [ { "type": "trestle", "mtu": "large" } ] }')
-  running = startAgent(host, files, ['--template', template()])
+  const running = node.start(['--template', template()])
   await running.seen(({ problem }) => problem === 'BadTemplate', 'the problem')
-  expect(() => files.configuration()).toThrow('ENOENT')
+  expect(() => node.files.configuration()).toThrow('ENOENT')
   put(own({}))
   await running.seen(isReady, 'ready')
   expect(plugin().podcidr).toBe('10.244.1.0/24')
