@@ -6,18 +6,17 @@ import { closeSync } from 'node:fs'
 import type { Invocation } from '../cni/model/invocation.ts'
 import type { NetConf } from '../cni/model/net-conf.ts'
 import type { Result } from '../cni/model/result.ts'
-import { doorOf } from '../commands/attach/door.ts'
 import { intentFor } from '../commands/attach/intent.ts'
-import { carryOut } from '../commands/call/carry-out.ts'
+import { addInterface } from '../commands/attach/interface.ts'
+import { interfacePort } from '../commands/attach/machine.ts'
+import type { InterfacePort } from '../commands/attach/ports.ts'
 import type { CallContext } from '../commands/call/context.ts'
 import type { Op } from '../plan/model/op.ts'
-import type { AddFacts } from '../plan/order/facts.ts'
-import { nextOfAdd } from '../plan/order/next.ts'
-import type { Step } from '../plan/order/stage.ts'
+import { interfaceConf } from '../plan/modes/drivers.ts'
+import type { Plan } from '../plan/order/stage.ts'
 import { namesOnce } from '../system/files/files.ts'
 import { networkFiles } from '../system/files/state.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
-import type { Door } from '../system/kernel/run-plan.ts'
 import { prestart } from '../system/process/prestart.ts'
 import { inFiles } from '../system/process/runner.ts'
 
@@ -40,23 +39,24 @@ export const tableListing = JSON.stringify({
   ],
 })
 
-/** The order of an ADD carried out by tools that are harmless. */
-export async function warmUpAdd(context: CallContext, call: Invocation, conf: NetConf): Promise<Result> {
+/** The story of an ADD with tools that are harmless. */
+export async function warmUpAdd(context: CallContext, call: Invocation, read: NetConf): Promise<Result> {
+  const conf = interfaceConf(read)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
   const netns = context.openNetns(call.netns)
   const record = await intentFor(addition, netns.identity)
-  const real = doorOf({ ...addition, record, netns, names: namesOnce() })
-  const door: Door = async (run) => {
-    const learnt = await real(run)
-    // As if the bridge were there: the second ADD finds the network as it is to be.
-    return learnt?.known ? { known: { ...learnt.known, hasBridge: true, forwarding: [4, 6] } } : learnt
-  }
-  const facts: AddFacts = { key, conf, netns: call.netns, mtu: 1500, machineId: '', learnt: {}, runs: [] }
   const prestarted = prestart(inFiles(context.run), linkCommands(netns.fd))
   const place = { run: prestarted.run, netnsFd: netns.fd, prestarted }
+  const real = interfacePort({ ...addition, record, names: namesOnce() }, { netns, place })
+  const port: InterfacePort = {
+    ...real,
+    run: async (plan) => await real.run(withoutFiles(plan)),
+    // As if the bridge were there: the second ADD finds the network as it is to be.
+    lookAtKnown: () => ({ ...real.lookAtKnown(), hasBridge: true, forwarding: [4, 6] }),
+  }
   try {
-    return await carryOut(context, { place, door, next: (now: AddFacts) => withoutFiles(nextOfAdd(now)) }, facts)
+    return await addInterface(port, { key, conf, netns: call.netns, mtu: 1500, machineId: '' })
   } finally {
     await prestarted.discard()
     closeSync(netns.fd)
@@ -64,12 +64,11 @@ export async function warmUpAdd(context: CallContext, call: Invocation, conf: Ne
 }
 
 /** The build must not change a setting of this machine. */
-function withoutFiles(step: Step): Step {
-  if (!('stages' in step)) return step
+function withoutFiles(plan: Plan): Plan {
   const isFile = ({ kind }: Op) => kind === 'forwarding.on' || kind === 'sysctl.write'
-  const stages = step.stages.map(({ run, ...stage }) => ({
+  const stages = plan.stages.map(({ run, ...stage }) => ({
     ...stage,
     run: run.kind === 'batch' ? { ...run, ops: run.ops.filter((op) => !isFile(op)) } : run,
   }))
-  return { ...step, stages }
+  return { ...plan, stages }
 }

@@ -35,7 +35,7 @@ function planning(seen: { planned: boolean; problem: string | undefined }): Hand
   const nothing = async () => undefined
   return {
     add: async (call, conf) => {
-      const { batches, result, names } = planEverything(call, conf)
+      const { batches, result, names } = await planEverything(call, conf)
       seen.planned = true
       seen.problem = batches.map((batch) => batchProblem(batch, names)).find((each) => each !== undefined)
       return result

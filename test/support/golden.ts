@@ -2,7 +2,7 @@
 // A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
-import { assumedAdd, assumedDel, type Finds } from '../../src/cli/plan/assume.ts'
+import { assumedAdd, assumedDel, type Finds, type ShownPlan } from '../../src/cli/plan/assume.ts'
 import type { NetConf } from '../../src/cni/model/net-conf.ts'
 import { type Batch, toLanes } from '../../src/compile/batches.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
@@ -10,8 +10,7 @@ import type { Lease } from '../../src/plan/model/lease.ts'
 import type { Op } from '../../src/plan/model/op.ts'
 import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
 import { interfaceConf } from '../../src/plan/modes/drivers.ts'
-import type { Plan, Stage } from '../../src/plan/order/stage.ts'
-import { stageLine } from './steps.ts'
+import { type ShownStage, stageLine } from './stories.ts'
 
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
@@ -43,19 +42,19 @@ export function specsOf(read: NetConf, lease: Lease): { spec: AttachmentSpec; ne
 export type Called = Finds | 'DEL'
 
 /** The plans of one call, as its order has them on assumed answers (src/cli/plan/assume.ts). */
-export function plansOf(conf: NetConf, called: Called): readonly Plan[] {
+export async function plansOf(conf: NetConf, called: Called): Promise<readonly ShownPlan[]> {
   const key = { ...goldenKey, role: conf.role }
   const begun = { key, conf, netns: '/run/netns/a', mtu: 1500, machineId: 'machine' }
-  const add = assumedAdd(begun, called === 'DEL' ? 'later' : called)
-  return called === 'DEL' ? assumedDel(begun, add, 77) : add.runs.map(({ plan }) => plan)
+  const add = await assumedAdd(begun, called === 'DEL' ? 'later' : called)
+  return called === 'DEL' ? await assumedDel(begun, add, 77) : add.plans
 }
 
 /** Plans as text: a heading for each stage with what it waits for, then what each of its processes gets. */
-export function plansText(title: string, plans: readonly Plan[]): string {
+export function plansText(title: string, plans: readonly ShownPlan[]): string {
   return plans.map((plan) => `# ${title}: ${plan.id}\n${plan.stages.map(stageText).join('')}`).join('\n')
 }
 
-function stageText({ run, ...stage }: Stage): string {
+function stageText({ run, ...stage }: ShownStage): string {
   const heading = `## ${stageLine({ run: 'ops' in run ? { ...run, ops: [] } : run, ...stage }).trim()}\n`
   return 'ops' in run ? `${heading}${opsText(run.ops)}` : heading
 }

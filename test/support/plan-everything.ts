@@ -21,16 +21,13 @@ export interface Planned {
 }
 
 /** Plans the first ADD of a network, a later one and the DEL. Throws CniError as the real ones do. */
-export function planEverything(call: Invocation, conf: NetConf): Planned {
+export async function planEverything(call: Invocation, conf: NetConf): Promise<Planned> {
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? 1500 : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId: 'machine' }
-  const adds = (['first', 'later'] as const).map((finds) => assumedAdd(begun, finds))
-  const [add] = adds as [AssumedAdd]
-  const plans = [
-    ...adds.flatMap(({ runs }) => runs.map(({ plan }) => plan)),
-    ...assumedDel(begun, readBack(key, add), 4711),
-  ]
+  const add = await assumedAdd(begun, 'first')
+  const later = await assumedAdd(begun, 'later')
+  const plans = [...add.plans, ...later.plans, ...(await assumedDel(begun, readBack(key, add), 4711))]
   return { batches: batchesOf(plans), result: add.result, names: namesOf(key, conf, add) }
 }
 

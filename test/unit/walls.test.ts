@@ -144,6 +144,14 @@ describe('src/', () => {
     expect(offenders(({ text }) => !/^\/\/ SPDX-License-Identifier: Apache-2\.0\n\/\/ \S/.test(text))).toEqual([])
   })
 
+  it('compares the id of a plan or stage with no text: a story decides by states, and by the stages that it made', () => {
+    const compared =
+      /\b(?:id|plan\.id|stage\.id)\)?\s*(?:[!=]==|\.startsWith\(|\.includes\()\s*['"`]|switch \([\w.]*\bid\)/
+    const ordering = ({ file }: Source) => /^(?:plan\/order|commands|system\/kernel)\//.test(file)
+    expect(offenders((source) => ordering(source) && compared.test(source.text))).toEqual([])
+    expect(compared.test("if (last.plan.id === 'usual')")).toBe(true)
+  })
+
   it('exports no function and no constant that nobody imports', () => {
     const used = new Set(['test', 'scripts', 'src'].flatMap((top) => namesImportedBelow(join(src, '..', top))))
     // What the executable starts: the build names them (build.mjs, system/process/load-bundle.ts).

@@ -5,7 +5,7 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { newRecord } from '../../commands/attach/intent.ts'
-import { setUpNetwork } from '../../commands/attach/network-setup.ts'
+import { setUpNetwork } from '../../commands/attach/shared-machine.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { aliasOf } from '../../plan/model/names.ts'

@@ -1,36 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries an order out on assumed answers, without a look at the node and without a command. The answers are those of a
-// node without obstacles.
+// Runs the stories of ADD and DEL on assumed answers, without a look at the node and without a command. The answers are
+// those of a node without obstacles.
 
 import { bareAddress, parseCidr } from '../../cni/model/address.ts'
 import { parseMac } from '../../cni/model/mac-address.ts'
-import type { ChainedNetConf, NetConf } from '../../cni/model/net-conf.ts'
+import type { ChainedNetConf, InterfaceNetConf, NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
+import { addChained } from '../../commands/attach/chained.ts'
+import { addInterface } from '../../commands/attach/interface.ts'
+import { addLease } from '../../commands/attach/lease.ts'
+import type { ChainedPort, InterfacePort } from '../../commands/attach/ports.ts'
+import { removeAttachment, type TeardownPort } from '../../commands/teardown/removal.ts'
 import { type Candidate, firstFree } from '../../plan/ipam/allocate.ts'
 import { chooseRequested } from '../../plan/ipam/request.ts'
 import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../plan/model/observed.ts'
-import { type ChainedSurroundings, chainedConf } from '../../plan/modes/chained.ts'
+import type { ChainedSurroundings } from '../../plan/modes/chained.ts'
 import type { Master } from '../../plan/modes/driver.ts'
 import { masterOf } from '../../plan/modes/drivers.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../plan/modes/loopback.ts'
-import { networkOfChain } from '../../plan/order/chained.ts'
-import { wantedNetwork } from '../../plan/order/decided.ts'
-import { type AddFacts, afterRun, type Known, type Learnt, type NetworkFacts } from '../../plan/order/facts.ts'
-import { nextOfAdd } from '../../plan/order/next.ts'
+import { networkOfChain, specOfChained } from '../../plan/order/chained.ts'
+import {
+  type AddFacts,
+  type Begun,
+  type Known,
+  type NetworkFacts,
+  type Ranges,
+  specOf,
+  wantedNetwork,
+} from '../../plan/order/facts.ts'
 import { removalOf } from '../../plan/order/removal.ts'
-import { networkSetUp } from '../../plan/order/set-up.ts'
-import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
-import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
+import {
+  type Failure,
+  type Outcome,
+  type Plan,
+  type PlanRun,
+  planOfOne,
+  type StageRun,
+} from '../../plan/order/stage.ts'
 
 /** The node before an ADD. `first`: without the network; `later`: with the network; `flushed`: without its rules. */
 export type Finds = 'first' | 'later' | 'flushed'
 
-/** A simulated ADD. `runs`: its plans with their assumed outcomes; `spec`, `network`: contents of its record. */
+/** A run of another program, as a plan shows it. */
+interface DelegateRun {
+  readonly kind: 'delegate'
+  readonly type: string
+  readonly verb: 'ADD' | 'DEL'
+}
+
+/** A plan of a call, or the run of a delegated plugin. */
+export type ShownPlan = Plan<StageRun | DelegateRun>
+
+/** A simulated ADD. `plans`: without the stages that a failure skipped; `spec`: content of its record. */
 export interface AssumedAdd {
-  readonly runs: readonly PlanRun[]
+  readonly plans: readonly ShownPlan[]
   readonly result: Result
   readonly spec?: AttachmentSpec | undefined
   readonly network?: NetworkSpec | undefined
@@ -39,142 +65,184 @@ export interface AssumedAdd {
 /** The assumed answer of a delegated plugin: addresses for documentation (RFC 5737). */
 const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1' }], routes: [] }
 
-/** Carries the order of an ADD out on assumed answers. Throws the CniError of a refused ADD. */
-export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Finds): AssumedAdd {
-  const { conf, netns } = begun
+/** The beginning of an ADD of any mode. */
+type AnyBegun = Omit<Begun<never>, 'conf'> & { readonly conf: NetConf }
+
+/** Runs the story of an ADD on assumed answers. Throws the CniError of a refused ADD. */
+export async function assumedAdd(begun: AnyBegun, finds: Finds): Promise<AssumedAdd> {
+  const { conf } = begun
   if (conf.mode === 'loopback') {
-    return { runs: [{ plan: loopbackAdd, outcomes: [] }], result: conf.prevResult ?? loopbackResult(lo, netns) }
+    const result = conf.prevResult ?? loopbackResult(lo, begun.netns)
+    return { plans: [planOfOne('lo', 'mode "loopback" sets lo up', { kind: 'batch', ops: loopbackOps })], result }
   }
-  let facts: AddFacts = { ...begun, learnt: {}, runs: [] }
-  for (;;) {
-    const step = nextOfAdd(facts)
-    if (step instanceof Error) throw step
-    if ('result' in step) return { ...step, ...writtenDown(facts.runs), runs: facts.runs }
-    facts = afterRun(facts, assumedRun(facts, step, finds))
+  const recording = new Recording(begun, finds)
+  const result = await runStory(begun, recording)
+  const { plans, written } = recording
+  return { plans, result, ...written }
+}
+
+/** Runs the story of the configuration's mode and role. */
+export async function runStory({ conf, ...begun }: AnyBegun, port: InterfacePort & ChainedPort): Promise<Result> {
+  switch (conf.mode) {
+    case 'ipam':
+      return await addLease(port, { key: begun.key, conf })
+    case 'chained':
+      return await addChained(port, { ...begun, conf, prevResult: conf.prevResult ?? noResult })
+    case 'loopback':
+      throw new Error('mode loopback has no story')
+    default:
+      return await addInterface(port, { ...begun, conf })
   }
 }
 
-/** Mode loopback has no order: its ADD and DEL are one process each (commands/verbs/loopback.ts). */
-const loopbackAdd: Plan = {
-  id: 'lo',
-  because: 'mode "loopback" sets lo up',
-  stages: [{ id: 'lo', run: { kind: 'batch', ops: loopbackOps }, after: [] }],
+const noResult: Result = { interfaces: [], ips: [], routes: [] }
+
+/** The record that an ADD wrote last. */
+interface Written {
+  readonly spec?: AttachmentSpec | undefined
+  readonly network?: NetworkSpec | undefined
 }
 
-const loopbackDel: Plan = {
-  id: 'teardown',
-  because: 'its ids tell what was made',
-  stages: [{ id: 'pod', run: { kind: 'batch', ops: loopbackDownOps, tolerates: 'refusals' }, after: [] }],
-}
+/** The effects of an ADD on a node without obstacles: nothing is looked at and nothing runs. Keeps the plans. */
+export class Recording implements InterfacePort, ChainedPort {
+  readonly plans: ShownPlan[] = []
+  written: Written = {}
+  readonly #begun: AnyBegun
+  readonly #finds: Finds
+  #made: NetworkSpec | undefined
+  #delegated: Lease | undefined
+  #isFlushed: boolean
 
-function assumedRun(facts: AddFacts, plan: Plan, finds: Finds): PlanRun {
-  const failed = new Set<string>()
-  const now = { ...facts, runs: [...facts.runs, { plan, outcomes: [] }] }
-  const outcomes = plan.stages.map((stage): Outcome => {
-    if (stage.after.some((id) => failed.has(id))) failed.add(stage.id)
-    if (failed.has(stage.id)) return { id: stage.id, done: [], skipped: true }
-    if (finds === 'flushed' && stage.proof?.kind === 'rules') failed.add(stage.id)
-    return failed.has(stage.id) ? { id: stage.id, done: [], failed: flushed } : assumedOutcome(now, stage, finds)
-  })
-  return { plan, outcomes }
+  constructor(begun: AnyBegun, finds: Finds) {
+    this.#begun = begun
+    this.#finds = finds
+    this.#isFlushed = finds === 'flushed'
+  }
+
+  run = async (plan: Plan): Promise<PlanRun> => {
+    const failed = new Set<string>()
+    const outcomes = plan.stages.map((stage): Outcome => {
+      const { id, run, after, proof } = stage
+      const isSkipped = after.some((each) => failed.has(each))
+      const isFailing = !isSkipped && this.#isFlushed && proof?.kind === 'rules'
+      if (isSkipped || isFailing) failed.add(id)
+      if (isSkipped) return { id, done: [], skipped: true }
+      if (isFailing) return { id, done: [], failed: flushed }
+      return { id, done: 'ops' in run ? run.ops : [], ...seenBy(run, this.networks()) }
+    })
+    const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
+    this.plans.push({ ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) })
+    return { plan, outcomes }
+  }
+
+  delegate = async (type: string): Promise<Lease> => {
+    this.plans.push(delegatePlan(type, 'ADD', `${type} gives the addresses, and may need the interface for that`))
+    this.#delegated = delegatedAnswer
+    return delegatedAnswer
+  }
+
+  locked = async <T>(_because: string, body: () => Promise<T>): Promise<T> => await body()
+  lookAtMaster = async (): Promise<Master> => assumedMaster(this.#begun)
+  lookAtRanges = async (): Promise<Ranges> => ({ excluded: [], abandoned: [] })
+  lookAtTables = async (): Promise<ReadonlySet<number>> => new Set<number>()
+  lookAtVlans = async () => new Map<string, readonly number[]>()
+  lookAtOrphanLink = async () => ({ alias: undefined, links: [] })
+  lookAtQueue = async () => undefined
+  lookAround = async () => assumedSurroundings(this.#begun.conf as ChainedNetConf, this.#begun.key.ifName)
+  reserveAddresses = async (): Promise<Lease> => firstLease(this.#begun.conf)
+  reservePorts = async () => undefined
+  settleAccepts = async () => undefined
+  settleAllAccepts = async () => undefined
+  finish = () => undefined
+  writeNetwork = (network: NetworkSpec) => {
+    this.#made = network
+  }
+  writeIntent = (spec: AttachmentSpec, network?: NetworkSpec) => {
+    this.written = { spec, network }
+  }
+  networks = (): readonly NetworkSpec[] => (this.written.network === undefined ? [] : [this.written.network])
+
+  /** The network that a later ADD finds is as its configuration wants it. */
+  lookAtKnown = (): Known => {
+    const known: Known = { network: undefined, hasBridge: this.#finds !== 'first', forwarding: [4, 6] }
+    return this.#finds === 'first' ? known : { ...known, network: this.#wanted(known) }
+  }
+
+  #wanted(known: Known): NetworkSpec {
+    const { conf, ...begun } = this.#begun
+    if (conf.mode === 'chained') {
+      const prevResult = conf.prevResult ?? noResult
+      const facts = { ...begun, conf, prevResult, seen: assumedSurroundings(conf, begun.key.ifName) }
+      return networkOfChain(facts, specOfChained(facts), undefined)
+    }
+    const facts: AddFacts = {
+      ...begun,
+      conf: conf as InterfaceNetConf,
+      master: masterOf(conf) && assumedMaster(this.#begun),
+      ranges: { excluded: [], abandoned: [] },
+      usedTables: new Set(),
+      lease: this.#delegated ?? firstLease(conf),
+      known,
+      isMade: this.#delegated !== undefined,
+    }
+    return wantedNetwork(facts, specOf(facts))
+  }
+
+  lookAtRules = async (): Promise<NetworkFacts> => {
+    this.#isFlushed = false
+    return this.#shared()
+  }
+
+  /** With a delegated plugin the interface is there before its addresses are known. */
+  lookAtHost = async (): Promise<NetworkFacts> => {
+    const { spec } = this.written
+    const before = this.#made
+    const shared = this.#shared()
+    if (before?.bridge === undefined) return { ...shared, before, networks: before === undefined ? [] : [before] }
+    const { name, mac, mtu, addresses } = before.bridge
+    const bridge = { ...lo, name, mac, mtu, addresses, kind: 'bridge' }
+    const end = spec?.host && { ...lo, ...spec.host, mtu: spec.mtu, addresses: [], master: name, ...flagsOf(spec) }
+    const links = [bridge, ...(end === undefined ? [] : [end])].map((each) => [each.name, each] as const)
+    return { ...shared, before, networks: [before], host: { links: new Map(links), routes: new Map() } }
+  }
+
+  /** The shared part of the network, with this attachment as the only one. */
+  #shared(): NetworkFacts {
+    const { spec, network } = this.written
+    return {
+      isMade: false,
+      before: network,
+      networks: this.networks(),
+      made: this.networks(),
+      attachments: spec === undefined ? [] : [spec],
+      pods: [],
+      host: network?.bridge === undefined ? emptyNamespace : undefined,
+      cluster: undefined,
+      links: new Set(),
+      sysctls: new Map(),
+    }
+  }
 }
 
 const flushed: Failure = { error: new Error('the rules are gone'), reason: 'unproven' }
 
-function assumedOutcome(facts: AddFacts, { id, run }: Stage, finds: Finds): Outcome {
-  const done = 'ops' in run ? run.ops : []
-  const learnt = run.kind === 'batch' || run.kind === 'rules' ? undefined : assumed(facts, run, finds)
-  const shown = { text: '', links: new Map([[lo.name, lo]]), routes: [] }
-  return { id, done, shown, ...(learnt && { learnt }) }
+function seenBy(run: StageRun, networks: readonly NetworkSpec[]): Pick<Outcome, 'seen'> {
+  if (run.kind !== 'look' || run.what !== 'networks left') return {}
+  return { seen: { networksLeft: new Set(networks.map(({ name }) => name)) } }
 }
 
-function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefined {
-  if (run.kind === 'delegate') return { delegated: delegatedAnswer }
-  if (run.kind === 'flows') return { flows: [] }
-  if (run.kind === 'state') return run.what === 'addresses' ? { lease: firstLease(facts.conf) } : undefined
-  if (run.kind !== 'look') return undefined
-  switch (run.what) {
-    case 'ranges':
-    case 'ranges of addresses':
-      return { ranges: { excluded: [], abandoned: [] } }
-    case 'master':
-      return { master: assumedMaster(facts) }
-    case 'routing tables':
-      return { usedTables: new Set() }
-    case 'known':
-      return { known: known(facts, finds) }
-    case 'networks':
-      return { networks: networksOf(facts) }
-    case 'networks left':
-      return { networksLeft: new Set(networksOf(facts).map(({ name }) => name)) }
-    case 'host':
-      return { shared: { ...shared(facts), ...foundByNow(facts) } }
-    case 'rules':
-      return { shared: shared(facts) }
-    case 'chained':
-      return { seen: assumedSurroundings(chainedConf(facts.conf), facts.key.ifName) }
-    default:
-      return undefined
-  }
+function delegatePlan(type: string, verb: DelegateRun['verb'], because: string): ShownPlan {
+  return { id: 'lease', because, stages: [{ id: 'lease', run: { kind: 'delegate', type, verb }, after: [] }] }
 }
 
 /** The master of the configuration, else eth0, as an Ethernet interface. */
-function assumedMaster({ conf }: AddFacts): Master {
+function assumedMaster({ conf }: AnyBegun): Master {
   const name = masterOf(conf)?.master ?? 'eth0'
   return { name, link: { ...lo, name, mac: '02:00:00:00:00:01', mtu: 1500, addresses: [] }, isWireless: false }
 }
 
-/** The network that a later ADD finds: as its configuration. */
-function known(facts: AddFacts, finds: Finds): Known {
-  const nothing: Known = { network: undefined, hasBridge: finds !== 'first', forwarding: [4, 6] }
-  if (finds === 'first') return nothing
-  const before = { ...facts, learnt: { ...facts.learnt, known: nothing } }
-  return { ...nothing, network: facts.conf.role === 'chained' ? networkOfChain(before) : wantedNetwork(before) }
-}
-
-/** The shared part of the network, with this attachment as the only one. */
-function shared(facts: AddFacts): NetworkFacts {
-  const { spec, network } = writtenDown(facts.runs) ?? {}
-  const isBridged = network?.bridge !== undefined
-  return {
-    isMade: false,
-    before: network,
-    networks: networksOf(facts),
-    made: network === undefined ? [] : [network],
-    attachments: spec === undefined ? [] : [spec],
-    pods: [],
-    host: isBridged ? undefined : emptyNamespace,
-    cluster: undefined,
-    links: new Set(),
-    sysctls: new Map(),
-  }
-}
-
-/** The facts of an earlier plan: with a delegate the interface exists before its addresses are known. */
-function foundByNow({ runs }: AddFacts): Pick<NetworkFacts, 'before' | 'networks' | 'host'> {
-  const before = networkSetUp(runs)
-  const { spec, network } = writtenDown(runs) ?? {}
-  const isBridged = network?.bridge !== undefined
-  if (before?.bridge === undefined)
-    return { before, networks: before === undefined ? [] : [before], host: isBridged ? undefined : emptyNamespace }
-  const { name, mac, mtu, addresses } = before.bridge
-  const bridge = { ...lo, name, mac, mtu, addresses, kind: 'bridge' }
-  const { hairpin = false, isolated = false } = spec?.port ?? {}
-  const end = spec?.host && { ...lo, ...spec.host, mtu: spec.mtu, addresses: [], master: name, hairpin, isolated }
-  const links = [bridge, ...(end === undefined ? [] : [end])].map((link) => [link.name, link] as const)
-  return { before, networks: [before], host: { links: new Map(links), routes: new Map() } }
-}
-
-function networksOf({ runs }: AddFacts): readonly NetworkSpec[] {
-  const { network } = writtenDown(runs) ?? {}
-  return network === undefined ? [] : [network]
-}
-
-/** The last record that the ADD wrote: its attachment and network. */
-function writtenDown(runs: readonly PlanRun[]) {
-  const stages = runs.flatMap(({ plan }) => plan.stages)
-  const intents = stages.flatMap(({ run }) => (run.kind === 'state' && run.what === 'intent' ? [run] : []))
-  return intents.map(({ spec, network }) => ({ spec, network })).at(-1)
+function flagsOf({ port }: AttachmentSpec) {
+  return { hairpin: port?.hairpin ?? false, isolated: port?.isolated ?? false }
 }
 
 /** The first pod's addresses: the first of each range, or the requested ones. */
@@ -264,32 +332,39 @@ function namespaceOf(links: readonly ObservedLink[]): ObservedNamespace {
   return { links: new Map(links.map((each) => [each.name, each])), routes: new Map() }
 }
 
-// Carries a teardown out on assumed answers: all links of the attachment exist, no other pod uses the chains of its
-// port conditions, and nothing fails.
-
 /**
- * The plans of the DEL after an ADD. `group`: link group of the links to remove. Throws the CniError of a failed DEL.
+ * The plans of the DEL after an ADD: all links of the attachment exist, no other pod uses the chains of its port
+ * conditions, and nothing fails. `group`: link group of the links to remove. Throws the CniError of a failed DEL.
  */
-export function assumedDel(
-  { key, conf }: Pick<AddFacts, 'key' | 'conf'>,
+export async function assumedDel(
+  { key, conf }: Pick<AnyBegun, 'key' | 'conf'>,
   { spec }: Pick<AssumedAdd, 'spec'>,
   group: number,
-): readonly Plan[] {
-  if (conf.mode === 'loopback') return [loopbackDel]
-  const removal = removalOf({ key, ...(spec && { spec }) }, group)
+): Promise<readonly ShownPlan[]> {
+  if (conf.mode === 'loopback')
+    return [planOfOne('teardown', 'its ids tell what was made', { kind: 'batch', ops: loopbackDownOps })]
+  const plans: ShownPlan[] = []
+  await removeAttachment(recordingTeardown(plans), removalOf({ key, ...(spec && { spec }) }, group), true)
   const type = conf.ipam.kind === 'delegated' && key.role === 'main' ? conf.ipam.type : undefined
-  let facts: DelFacts = { removal, hasPod: true, learnt: {}, runs: [] }
-  for (;;) {
-    const step = nextOfDel(facts)
-    if (step instanceof Error) throw step
-    if ('result' in step) break
-    facts = afterRun(facts, { plan: step, outcomes: step.stages.map(assumedStage) })
-  }
-  const lease = type === undefined ? [] : [nextOfLeaseRemoval({ type, runs: [] })]
-  return [...facts.runs.map(({ plan }) => plan), ...lease.filter((step) => 'stages' in step)]
+  return type === undefined ? plans : [...plans, delegatePlan(type, 'DEL', `${type} has leased the addresses`)]
 }
 
-function assumedStage({ id, run }: Stage) {
-  if (run.kind !== 'look' || run.what !== 'present') return { id, done: [] }
-  return { id, done: [], learnt: { present: { links: new Set(run.links), unused: run.chains } } }
+/** The effects of a DEL on such a node. Pushes its plans to `plans`. */
+export function recordingTeardown(plans: ShownPlan[]): TeardownPort {
+  return {
+    run: async (plan) => {
+      plans.push(plan)
+      return { plan, outcomes: plan.stages.map(({ id }) => ({ id, done: [] })) }
+    },
+    lookAtPresent: (links, chains) => ({ links: new Set(links), unused: chains }),
+    lookAtElements: async () => [],
+    removeUpstream: async () => [],
+    waitForRebuilds: async () => undefined,
+    freePorts: async () => undefined,
+    freeAddresses: async () => undefined,
+    markLeaving: () => undefined,
+    withdraw: () => undefined,
+    forget: () => undefined,
+    writePending: () => undefined,
+  }
 }

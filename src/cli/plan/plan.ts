@@ -8,7 +8,7 @@ import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
 import type { Batch } from '../../compile/batches.ts'
 import { withEvidence } from '../../compile/evidence.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
-import { opsOf, type Plan, type PlanRun, type Stage } from '../../plan/order/stage.ts'
+import { opsOf } from '../../plan/order/stage.ts'
 import { lanesHere } from '../../system/kernel/execute.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../node/list.ts'
@@ -16,7 +16,7 @@ import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input, type Option, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
-import { assumedAdd, assumedDel, assumedPrevious, type Finds } from './assume.ts'
+import { assumedAdd, assumedDel, assumedPrevious, type Finds, type ShownPlan } from './assume.ts'
 
 /** Placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
@@ -78,11 +78,12 @@ const titles: Readonly<Record<Planned, string>> = {
   DEL: 'the DEL',
 }
 
-function run(input: Input): number {
+async function run(input: Input): Promise<number> {
   const { words, values } = input
   const what = plannedBy(values)
   const capabilityArgs = capabilityArgsOf(values)
-  const { network, plans } = readFileAs(words[0] ?? '-', (text) => planOfList(text, what, capabilityArgs))
+  const read = async (text: string) => await planOfList(text, what, capabilityArgs)
+  const { network, plans } = await readFileAs(words[0] ?? '-', read)
   const verb = what === 'DEL' ? 'DEL' : 'ADD'
   const document = {
     verb,
@@ -103,11 +104,11 @@ function plannedBy(values: Input['values']): Planned {
   return first === 'del' ? 'DEL' : first
 }
 
-function planOfList(
+async function planOfList(
   text: string,
   what: Planned,
   capabilityArgs: Readonly<Record<string, unknown>>,
-): { readonly network: NetworkList; readonly plans: readonly Plan[] } {
+): Promise<{ readonly network: NetworkList; readonly plans: readonly ShownPlan[] }> {
   const network = readNetworkList(text)
   const at = network.plugins.findIndex(({ type }) => isOwnType(type))
   const plugin = network.plugins[at]
@@ -118,7 +119,7 @@ function planOfList(
   const isGiven = before === undefined || plugin['prevResult'] !== undefined
   const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
   const conf = requestConf(network, { ...asOwn(plugin), ...prevResult }, { capabilityArgs })
-  return { network, plans: plansOf(JSON.stringify(conf), what, machineId()) }
+  return { network, plans: await plansOf(JSON.stringify(conf), what, machineId()) }
 }
 
 /** A prevResult in the shape of the version. Versions below 0.3.0 have no lists. */
@@ -136,20 +137,18 @@ const placeholder = {
 /**
  * The plans of an ADD with this configuration, or of the DEL after it. Throws CniError for an invalid configuration.
  */
-export function plansOf(stdin: string, what: Planned = 'first', machineId = 'example'): readonly Plan[] {
+export async function plansOf(
+  stdin: string,
+  what: Planned = 'first',
+  machineId = 'example',
+): Promise<readonly ShownPlan[]> {
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
   const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId }
-  const add = assumedAdd(begun, what === 'DEL' ? 'later' : what)
-  return what === 'DEL' ? assumedDel(begun, add, placeholderGroup) : add.runs.map(withoutSkipped)
-}
-
-/** Drops stages that a failure skips; a later plan has them. */
-function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
-  const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
-  return { ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) }
+  const add = await assumedAdd(begun, what === 'DEL' ? 'later' : what)
+  return what === 'DEL' ? await assumedDel(begun, add, placeholderGroup) : add.plans
 }
 
 // A runtime's data of a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and bandwidth).
@@ -212,18 +211,18 @@ function rateOf(text: string): number {
 }
 
 /** The batches of the plans, in the order of their stages. */
-export function batchesOf(plans: readonly Plan[]): readonly Batch[] {
+export function batchesOf(plans: readonly ShownPlan[]): readonly Batch[] {
   return plans.flatMap(({ stages }) => stages.flatMap(batchesOfStage))
 }
 
-function batchesOfStage({ run, proof }: Stage): readonly Batch[] {
+function batchesOfStage({ run, proof }: ShownPlan['stages'][number]): readonly Batch[] {
   if (!('ops' in run)) return []
   const { links, rules } = lanesHere(run.ops)
   return [...links, ...rules].map((batch) => withEvidence(batch, proof))
 }
 
 /** The commands that a stage runs besides its batches. */
-function commandsOf({ run }: Stage): readonly string[] {
+function commandsOf({ run }: ShownPlan['stages'][number]): readonly string[] {
   if (run.kind === 'delegate') return [`${run.type} ${run.verb}`]
   if (run.kind !== 'flows') return []
   const words = run.verb === 'list' ? '-L' : '-D'
@@ -233,7 +232,7 @@ function commandsOf({ run }: Stage): readonly string[] {
 }
 
 /** The plans as text, under a title. */
-function planText(title: string, plans: readonly Plan[]): string {
+function planText(title: string, plans: readonly ShownPlan[]): string {
   const ops = plans.flatMap((plan) => opsOf(plan))
   const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)
   const shown = plans.filter(({ stages }) => stages.some((stage) => textOf(stage) !== ''))
@@ -244,7 +243,7 @@ function planText(title: string, plans: readonly Plan[]): string {
   ].join('')
 }
 
-function textOf(stage: Stage): string {
+function textOf(stage: ShownPlan['stages'][number]): string {
   const batches = batchesOfStage(stage).map((batch) => `\n  ${commandOf(batch)}\n${indented(inputOf(batch))}`)
   const commands = commandsOf(stage).map((command) => `\n  ${command}\n`)
   return [...batches, ...commands].join('')

@@ -40,19 +40,24 @@ export function unreadable(file: string, cause: unknown): CniError {
 }
 
 /**
- * The result of `read` for the text of a file. Puts the file's name into errors, because the readers speak of stdin.
+ * The result of `read` for the text of a file. Puts the file's name into errors, also into those of a promise, because
+ * the readers speak of stdin.
  */
 export function readFileAs<T>(file: string, read: (text: string) => T): T {
   const text = readInputText(file)
-  try {
-    return read(text)
-  } catch (thrown) {
+  const named = (thrown: unknown): never => {
     if (!(thrown instanceof CniError)) throw thrown
     if (text.trim() === '') throw new CniError('not-json', `${nameOf(file)}: it is empty`, { cause: thrown })
     const message = thrown.message.replace(undecodable, '')
     const details = thrown.code === CniCode.decodingFailure ? '`trestle lint` shows the place' : thrown.details
     const { id, path } = thrown
     throw new CniError(id, `${nameOf(file)}: ${message}`, { details, path, cause: thrown })
+  }
+  try {
+    const result = read(text)
+    return result instanceof Promise ? (result.catch(named) as T) : result
+  } catch (thrown) {
+    return named(thrown)
   }
 }
 

@@ -12,7 +12,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
-import { repairRules } from './network-setup.ts'
+import { repairRules } from './shared-machine.ts'
 
 const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
 

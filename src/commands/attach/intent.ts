@@ -4,7 +4,6 @@
 
 import { rmSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
-import { CniCode } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
@@ -18,9 +17,9 @@ import { waitForHolder } from '../../system/store/lock.ts'
 import { reservePorts } from '../../system/store/ports.ts'
 import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
-import { type CallContext, contextOfTeardown, requireUninterrupted } from '../call/context.ts'
+import { type CallContext, requireUninterrupted } from '../call/context.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
-import { releaseWith, returnLease, waitForRelease } from '../teardown/delegated-lease.ts'
+import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/teardown.ts'
 
 /** One ADD under way. */
@@ -124,42 +123,6 @@ async function settleHolder(context: CallContext, holder: AttachmentRecord): Pro
   const left = await teardownAll(context, files, stored)
   requireUninterrupted(context)
   return left.every((failures) => failures.length === 0)
-}
-
-/** Runs `body`; when it fails, everything made for the intent record is taken back before the error goes on. */
-export async function teardownOnError<T>(
-  addition: Addition,
-  record: AttachmentRecord,
-  body: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await body()
-  } catch (error) {
-    const { context, files, call, conf } = addition
-    const stored = findRecords(files, record.key)
-    const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
-    // A lock that stays held: the intent record is there for a later call, and the error that counts is the first one.
-    const failures = [
-      ...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),
-    ]
-    if (conf.ipam.kind === 'delegated') {
-      // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
-      const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
-      await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
-    }
-    const unreported = failures.filter((failure) => !isSameMissing(failure, error))
-    for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
-    throw error
-  }
-}
-
-/**
- * A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may
- * have.
- */
-function isSameMissing(failure: Error, error: unknown): boolean {
-  const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed
-  return isDelegate && error instanceof CniError && failure.message === error.message
 }
 
 function taken(holder: AttachmentRecord, isPending: boolean): CniError {

@@ -7,7 +7,6 @@ import { toCniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { elementOps } from '../../plan/model/elements.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { nextOfOrphans } from '../../plan/order/remove-shared.ts'
 import {
   hasPodWithoutRecord,
   judgeOrphan,
@@ -18,9 +17,9 @@ import {
 import { orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
+import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import type { Listed } from '../teardown/collect.ts'
@@ -121,6 +120,5 @@ async function removeOne(context: CallContext, { kind, name, key }: Orphan): Pro
 }
 
 async function runAll(context: CallContext, ops: readonly Op[]): Promise<readonly Error[]> {
-  const order = { place: { run: context.cleanup }, door: async () => undefined, next: nextOfOrphans }
-  return await carryOut(context, order, { ops, learnt: {}, runs: [] })
+  return await executeAll({ run: context.cleanup }, ops)
 }

@@ -6,14 +6,11 @@ import { asObject } from '../../cni/json/json-object.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
-import type { Door } from '../../system/kernel/run-plan.ts'
 import { waitForHolder, withLock } from '../../system/store/lock.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
-import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 
 const purpose = 'give a lease back'
@@ -40,14 +37,9 @@ export function releaseWith(context: CallContext, { path }: Invocation, stdin: s
   }
 }
 
-/** A delegated plugin's DEL, as the order says. `attachment`: whose lease it is. Throws the plugin's error. */
-export async function returnLease(context: CallContext, { type, ...call }: Omit<Delegation, 'verb'>): Promise<void> {
-  const door: Door = async (run) => {
-    if (run.kind === 'delegate') await delegate(context.cleanup, { ...call, type: run.type, verb: run.verb })
-    return undefined
-  }
-  const order = { place: { run: context.cleanup }, door, next: nextOfLeaseRemoval }
-  await carryOut(context, order, { type, learnt: {}, runs: [] })
+/** A delegated plugin's DEL, when all our own work is done. `attachment`: of the lease. Throws the plugin's error. */
+export async function returnLease(context: CallContext, lease: Omit<Delegation, 'verb'>): Promise<void> {
+  await delegate(context.cleanup, { ...lease, verb: 'DEL' })
 }
 
 /**

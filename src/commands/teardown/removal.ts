@@ -1,66 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries a teardown out as its order says (plan/order/teardown.ts).
+// Takes one attachment down: DEL, the undo of a failed ADD, GC, and the rests of a killed call. A failure in the kernel
+// does not stop it: it is written into the record, and the attachment's addresses and ports stay reserved.
 
-import type { AttachmentRecord, NetnsIdentity } from '../../plan/model/record.ts'
-import { type Removal, removalFromIds, removalOf } from '../../plan/order/removal.ts'
-import { nextOfDel } from '../../plan/order/teardown.ts'
-import type { NetworkFiles } from '../../system/files/state.ts'
-import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
-import { carryOut } from '../call/carry-out.ts'
-import { type CallContext, openIfThere } from '../call/context.ts'
-import { doorOf } from './door.ts'
+import type { HostPort } from '../../plan/model/attachment.ts'
+import type { Element } from '../../plan/model/elements.ts'
+import type { Removal } from '../../plan/order/removal.ts'
+import { errorsIn, opsOf } from '../../plan/order/stage.ts'
+import {
+  chainsPlan,
+  hasRules,
+  linksIn,
+  type Present,
+  rulesLeft,
+  type TornDown,
+  teardownPlan,
+} from '../../plan/order/teardown.ts'
+import type { RunPort } from '../call/beside.ts'
+
+/** The effects of a teardown. State that cannot be written throws, and ends the teardown. */
+export interface TeardownPort extends RunPort {
+  readonly markLeaving: () => void
+  readonly waitForRebuilds: () => Promise<void>
+  readonly lookAtPresent: (links: readonly string[], chains: readonly string[]) => Present
+  /** The elements of an attachment without a record. */
+  readonly lookAtElements: () => Promise<readonly Element[]>
+  /** Removes everything that the upstream plugins keep of a pod that was taken over. Returns the failures. */
+  readonly removeUpstream: (upstream: NonNullable<Removal['upstream']>) => Promise<readonly Error[]>
+  readonly withdraw: () => void
+  /** Absent: the ports, or addresses, whose reservations name the attachment. */
+  readonly freePorts: (ports: readonly HostPort[] | undefined) => Promise<void>
+  readonly freeAddresses: (addresses: readonly string[] | undefined, cooldownS: number) => Promise<void>
+  readonly forget: () => void
+  readonly writePending: (texts: readonly string[]) => void
+}
 
 /**
- * Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held
- * (teardown.ts).
+ * Removes an attachment. `hasPod`: its sandbox is there, and has something of it. Throws where state cannot be written,
+ * or a call that rebuilds rules keeps it waiting too long.
  */
-export async function removeRecorded(
-  context: CallContext,
-  files: NetworkFiles,
-  record: AttachmentRecord,
-): Promise<readonly Error[]> {
-  const removal = removalOf(record, ownGroup(context))
-  return await remove(context, removal, { files, record, netns: record.netns })
-}
-
-/** The same of one that has no record, but reservations. */
-export async function removeUnrecorded(
-  context: CallContext,
-  files: NetworkFiles,
-  { key, netns }: AttachmentRecord,
-): Promise<readonly Error[]> {
-  return await remove(context, removalFromIds(key, ownGroup(context)), { files, netns })
-}
-
-/** Where it is. `record`: where there is one, as it is by now. */
-interface Whereabouts {
-  readonly files: NetworkFiles
-  readonly netns: NetnsIdentity
-  readonly record?: AttachmentRecord
-}
-
-/** Removes it, and returns the failures; what is gone is none. What a sandbox keeps is reported on stderr. */
-async function remove(
-  context: CallContext,
-  removal: Removal,
-  { files, netns, record }: Whereabouts,
-): Promise<readonly Error[]> {
-  // Where the namespace is gone, so is what it had.
-  const isLive = removal.pod.length > 0 && netnsState(netns) === 'live'
-  const pod = isLive ? openIfThere(context, netns.path) : undefined
-  try {
-    const place = { run: context.cleanup, ...(pod && { netnsFd: pod.fd }) }
-    const door = doorOf({ context, files, key: removal.key, ...(record && { record }) })
-    const begun = { removal, hasPod: pod !== undefined, learnt: {}, runs: [] }
-    const { failures, refused } = await carryOut(context, { place, door, next: nextOfDel }, begun)
-    for (const each of refused) process.stderr.write(`trestle: left in the sandbox: ${each.message}\n`)
-    return failures
-  } finally {
-    if (pod !== undefined) closeNetns(pod)
+export async function removeAttachment(port: TeardownPort, removal: Removal, hasPod: boolean): Promise<TornDown> {
+  const { key, host, chains, reserved, upstream, hasRecord } = removal
+  // Calls that rebuild the rules of all pods read the records under the machine's lock. From the mark on they leave
+  // this attachment out; a call that read before is waited for, so that no removed element is written once more.
+  if (!removal.isLeftOut) port.markLeaving()
+  if (hasRules(removal)) await port.waitForRebuilds()
+  const present = port.lookAtPresent(linksIn(host), chains)
+  const failures: Error[] = []
+  const isInTables = reserved === undefined && key.role !== 'ipam'
+  const elements = isInTables ? await port.lookAtElements().catch((error: Error) => keep(failures, error, removal)) : []
+  const shared = chains.filter((chain) => !present.unused.includes(chain))
+  const isWhole = shared.length === 0 && failures.length === 0
+  const run = await port.run(teardownPlan({ removal, hasPod, present, elements, isWhole }))
+  failures.push(...errorsIn(run))
+  if (shared.length > 0) {
+    // When two pods leave at once, the last of them must see no other user of a chain: look again.
+    const isGone = (chain: string) => opsOf(run.plan).some((op) => op.kind === 'nft.chain.del' && op.chain === chain)
+    const unused = port.lookAtPresent([], chains).unused.filter((chain) => !isGone(chain))
+    failures.push(...errorsIn(await port.run(chainsPlan(removal, unused, failures.length === 0))))
   }
+  const refused = run.outcomes.flatMap((outcome) => outcome.refused ?? [])
+  if (failures.length === 0 && upstream) failures.push(...(await port.removeUpstream(upstream)))
+  if (failures.length > 0) {
+    if (hasRecord) port.writePending(failures.map(({ message }) => message))
+    return { failures, refused }
+  }
+  // From here on others may take its addresses and ports: a record that is left must not claim them.
+  const { ports, addresses, cooldownS = 0 } = reserved ?? {}
+  if (hasRecord) port.withdraw()
+  if (ports?.length !== 0) await port.freePorts(ports)
+  if (addresses?.length !== 0) await port.freeAddresses(addresses, cooldownS)
+  if (hasRecord) port.forget()
+  return { failures, refused }
 }
 
-/** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
-function ownGroup({ identity }: CallContext): number {
-  return 0x40000000 + identity.pid
+function keep(failures: Error[], error: Error, { key }: Removal): readonly Element[] {
+  failures.push(rulesLeft(key, error))
+  return []
 }

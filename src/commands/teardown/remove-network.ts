@@ -4,19 +4,18 @@
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
-import { nextOfEmptyNetwork } from '../../plan/order/remove-shared.ts'
+import { emptyNetworkOps } from '../../plan/order/removal.ts'
 import { acceptMark } from '../../plan/rules/accept-mark.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { removeHostAccept } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, settleMarkAccept } from '../../system/firewalls/mark-accept.ts'
+import { executeAll } from '../../system/kernel/execute.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
-import type { Door } from '../../system/kernel/run-plan.ts'
 import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, readNetwork } from '../../system/store/records.ts'
-import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
@@ -80,19 +79,17 @@ export async function removeLinks(
   // Emptied sets are filled with the others' elements, so that nothing of what goes is left in them.
   const networks = [...others, ...earlierInUse(context, others)]
   const rules = refilledRuleOps({ networks, attachments: liveSpecs(context), cluster: readCluster() }, true)
-  const order = { place: { run: context.cleanup }, door: doorOf(context, parts, networks), next: nextOfEmptyNetwork }
-  for (const failure of await carryOut(context, order, { links, rules, learnt: {}, runs: [] }))
-    process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
-}
-
-function doorOf(context: CallContext, parts: readonly NetworkFiles[], left: readonly NetworkSpec[]): Door {
-  return async (run) => {
-    if (run.kind !== 'state') throw new Error(`an empty network has nothing to do with ${run.kind}`)
-    if (run.what === 'accepts taken out') for (const part of parts) await removeHostAccept(context.cleanup, part)
+  const failures = await executeAll({ run: context.cleanup }, emptyNetworkOps(links, rules))
+  try {
+    for (const part of parts) await removeHostAccept(context.cleanup, part)
     // As long as another network wants it the accept is where it was.
-    else if (readMarkAccept()?.mark !== acceptMark(left)) await settleMarkAccept(context.cleanup, left)
-    return undefined
+    if (readMarkAccept()?.mark !== acceptMark(networks)) await settleMarkAccept(context.cleanup, networks)
+  } catch (error) {
+    // The network stays, so that a later call takes the accept out.
+    const all = [error as Error, ...failures]
+    throw new AggregateError(all, all.map(({ message }) => message).join('; '))
   }
+  for (const failure of failures) process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
 }
 
 /** The bridge, unless another network uses it or something is still plugged in. */

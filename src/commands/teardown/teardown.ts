@@ -27,7 +27,7 @@ import { attachmentLock, waitForTeardowns } from '../call/attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { keepApart } from '../call/other-names.ts'
 import type { Release } from './delegated-lease.ts'
-import { removeRecorded, removeUnrecorded } from './removal.ts'
+import { removeRecorded, removeUnrecorded } from './machine.ts'
 
 const lockWaitMs = 10_000
 

@@ -1,16 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// ADD: intent record, lease, decide, make, finish. The intent record is on disk before anything is reserved, and
-// the whole record before anything is made: a later call can settle a killed one from it alone.
+// ADD: the intent record is on disk before anything is reserved, and the whole record before anything is made; a later
+// call can settle a killed ADD from its record alone. A failed ADD is undone here, as DEL does it.
 
+import { isIpv4Only } from '../../cni/config/config-mtu.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { CniCode } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
-import { networkFiles, requireState } from '../../system/files/state.ts'
-import { closeNetns } from '../../system/kernel/netns.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { asksForAnything } from '../../plan/modes/chained.ts'
+import type { Begun } from '../../plan/order/facts.ts'
+import { type NamesIn, namesOnce } from '../../system/files/files.ts'
+import { chainedFiles, networkFiles, requireState } from '../../system/files/state.ts'
+import { linkCommands } from '../../system/kernel/execute.ts'
+import { closeNetns, identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
-import { attach, attachChained, lease } from '../attach/attach.ts'
-import type { CallContext } from '../call/context.ts'
+import { uplinkMtu } from '../../system/kernel/uplink.ts'
+import { prestart } from '../../system/process/prestart.ts'
+import { machineId } from '../../system/process/process-identity.ts'
+import { inFiles } from '../../system/process/runner.ts'
+import { findRecords, finish, readNetwork } from '../../system/store/records.ts'
+import { addChained } from '../attach/chained.ts'
+import { type Addition, intentFor } from '../attach/intent.ts'
+import { addInterface } from '../attach/interface.ts'
+import { addLease } from '../attach/lease.ts'
+import { type Attaching, chainedPort, interfacePort, leasePort } from '../attach/machine.ts'
+import { type CallContext, contextOfTeardown } from '../call/context.ts'
+import { returnLease } from '../teardown/delegated-lease.ts'
+import { teardown } from '../teardown/teardown.ts'
 import { addLoopback } from './loopback.ts'
+
+/** MTU of Ethernet, where no default route tells better. */
+const ethernetMtu = 1500
 
 /**
  * Attaches the pod. Throws CniError: 4 for a namespace or name that cannot be used, 101-105 for
@@ -21,7 +43,7 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   requireState(conf.name)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const addition = { context, call, key, files: networkFiles(conf.name) }
-  if (conf.mode === 'ipam') return await lease({ ...addition, conf })
+  if (conf.mode === 'ipam') return await addAddresses({ ...addition, conf })
   requireAllowedSysctls(Object.keys(conf.tuning?.sysctl ?? {}), call.ifName)
   const netns = context.openNetns(call.netns)
   try {
@@ -29,11 +51,98 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
       case 'loopback':
         return await addLoopback(context, conf, netns)
       case 'chained':
-        return await attachChained({ ...addition, conf }, netns)
+        return await addToInterface({ ...addition, conf }, netns)
       default:
-        return await attach({ ...addition, conf }, netns)
+        return await addPodInterface({ ...addition, conf }, netns)
     }
   } finally {
     closeNetns(netns)
   }
+}
+
+/** The pod's interface and all that belongs to it. */
+async function addPodInterface(addition: Addition<InterfaceNetConf>, netns: OpenNetns): Promise<Result> {
+  const record = await intentFor(addition, netns.identity)
+  const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd))
+  const context = { ...addition.context, run: prestarted.run }
+  try {
+    return await orUndo(addition, record, async () => {
+      const attaching = { ...addition, context, record, names: namesOnce() }
+      const place = { run: context.run, netnsFd: netns.fd, prestarted }
+      return await addInterface(interfacePort(attaching, { netns, place }), begun(attaching))
+    })
+  } finally {
+    await prestarted.discard()
+  }
+}
+
+/** Adds what the configuration asks for to the interface of prevResult. */
+async function addToInterface(addition: Addition<ChainedNetConf>, netns: OpenNetns): Promise<Result> {
+  const { context, conf, files, key } = addition
+  const { prevResult } = conf
+  if (prevResult === undefined) {
+    throw new CniError('chained-first', 'mode: "chained" needs a prevResult', {
+      details: 'put this plugin after the one that makes the interface, or leave "mode" out',
+    })
+  }
+  const record = await intentFor(addition, netns.identity)
+  if (!asksForAnything(conf, readNetwork(chainedFiles(files)))) {
+    finish(files, key)
+    return prevResult
+  }
+  return await orUndo(addition, record, async () => {
+    const attaching = { ...addition, record, names: namesOnce() }
+    const place = { run: context.run, netnsFd: netns.fd }
+    return await addChained(chainedPort(attaching, { netns, place }), { ...begun(attaching), prevResult })
+  })
+}
+
+/** Delegated to: addresses only. The namespace is somebody else's to enter. */
+async function addAddresses(addition: Addition<IpamNetConf>): Promise<Result> {
+  const record = await intentFor(addition, identityOfNetns(addition.call.netns))
+  return await orUndo(addition, record, async () => {
+    const { key, conf } = addition
+    return await addLease(leasePort({ ...addition, record, names: namesOnce() }), { key, conf })
+  })
+}
+
+function begun<Conf extends OwnNetConf>({ key, conf, call, names }: Attaching<Conf>): Begun<Conf> {
+  const mtu = conf.mtu === 'auto' ? autoMtu(conf, names) : conf.mtu
+  return { key, conf, netns: call.netns, mtu, machineId: machineId() }
+}
+
+function autoMtu({ ipam }: OwnNetConf, names: NamesIn): number {
+  return uplinkMtu(isIpv4Only(ipam) ? 'IPv4' : 'any', names) ?? ethernetMtu
+}
+
+/** Runs `body`; when it fails, everything made for the intent record is taken back before the error goes on. */
+async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () => Promise<T>): Promise<T> {
+  try {
+    return await body()
+  } catch (error) {
+    const { context, files, call, conf } = addition
+    const stored = findRecords(files, record.key)
+    const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
+    // A lock that stays held: the intent record is there for a later call, and the error that counts is the first one.
+    const failures = [
+      ...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),
+    ]
+    if (conf.ipam.kind === 'delegated') {
+      // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
+      const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
+      await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
+    }
+    const unreported = failures.filter((failure) => !isSameMissing(failure, error))
+    for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
+    throw error
+  }
+}
+
+/**
+ * A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may
+ * have.
+ */
+function isSameMissing(failure: Error, error: unknown): boolean {
+  const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed
+  return isDelegate && error instanceof CniError && failure.message === error.message
 }

@@ -13,13 +13,13 @@ import { featureOps } from '../../plan/modes/features.ts'
 import { bridgeOps } from '../../plan/modes/network.ts'
 import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
-import { opsOf } from '../../plan/order/stage.ts'
-import { ownStages } from '../../plan/order/stages.ts'
+import { ownOps } from '../../plan/order/stages.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { networkParts, requireState, requireStateIfThere } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
 import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { execute } from '../../system/kernel/execute.ts'
+import { executeWithRules } from '../../system/kernel/execute-rules.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
@@ -28,13 +28,12 @@ import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
-import { settleHostAccepts } from '../attach/network-door.ts'
+import { settleHostAccepts } from '../attach/shared-machine.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
 import { missingState } from '../recover/heal.ts'
-import { executeWithRules } from '../teardown/orphan-elements.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {
@@ -193,7 +192,7 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
   const own = attachments.flatMap((spec) => [
     ...portOps(spec),
     ...hostEndOps(spec),
-    ...opsOf({ stages: ownStages(spec) }).filter(isRestored),
+    ...Object.values(ownOps(spec)).flat().filter(isRestored),
     ...featureOps('stateOps', spec),
   ])
   // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).

@@ -7,21 +7,21 @@ import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac } from '../../plan/model/names.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
-import { type Installed, nextOfUninstall } from '../../plan/order/remove-shared.ts'
+import type { TableFamily } from '../../plan/model/sets.ts'
+import { removeLinks } from '../../plan/order/removal.ts'
 import { markText } from '../../plan/rules/accept-mark.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
-import { tableName } from '../../plan/rules/ruleset.ts'
+import { tableName, tableRemoval } from '../../plan/rules/ruleset.ts'
 import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
 import { readZones, removeHostAccept, zoneText } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
+import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost, observeTable } from '../../system/kernel/observe.ts'
-import type { Door } from '../../system/kernel/run-plan.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId, ofHost } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
-import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
@@ -43,7 +43,9 @@ export interface Uninstalled {
   readonly failures: readonly string[]
 }
 
-interface Parts extends Installed {
+interface Parts {
+  readonly links: readonly string[]
+  readonly tables: readonly TableFamily[]
   readonly stays: readonly string[]
   readonly accepts: readonly string[]
 }
@@ -157,26 +159,16 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   // An ADD may have come since the look.
   const { live } = attachments(context)
   if (live.length > 0) return live.map((record) => `${describe(record)} was added meanwhile`)
-  const order = { place: { run: context.cleanup }, door: doorOf(context), next: nextOfUninstall }
-  const failures = await carryOut(context, order, { ...parts, learnt: {}, runs: [] })
+  const place = { run: context.cleanup }
+  const failures: Error[] = []
+  const keep = (error: Error) => void failures.push(error)
+  for (const part of networkParts()) await removeHostAccept(place.run, part).catch(keep)
+  // Also where state was lost: nothing of ours stays in the chains of other firewalls.
+  await removeMarkAccept(place.run, [], true).catch(keep)
+  failures.push(...(await executeAll(place, removeLinks(parts.links))))
+  for (const table of parts.tables) failures.push(...(await executeAll(place, [tableRemoval(table)])))
+  if (failures.length === 0) await removeState()
   return failures.map(({ message }) => message)
-}
-
-function doorOf(context: CallContext): Door {
-  return async (run) => {
-    if (run.kind !== 'state') throw new Error(`uninstall has nothing to do with ${run.kind}`)
-    if (run.what === 'accepts taken out') await takeAcceptsOut(context)
-    else if (run.what === 'mark settled') await removeMarkAccept(context.cleanup, [], true)
-    else await removeState()
-    return undefined
-  }
-}
-
-async function takeAcceptsOut(context: CallContext): Promise<void> {
-  const failures: unknown[] = []
-  for (const part of networkParts())
-    await removeHostAccept(context.cleanup, part).catch((error: unknown) => failures.push(error))
-  if (failures.length > 0) throw new AggregateError(failures)
 }
 
 async function removeState(): Promise<void> {

@@ -9,8 +9,7 @@ import { driverOf } from '../modes/drivers.ts'
 import { featureOps } from '../modes/features.ts'
 import { fastPathBridgeOps } from '../modes/network.ts'
 import { ruleOps } from '../modes/network-rules.ts'
-import { opsOf } from './stage.ts'
-import { ownStages } from './stages.ts'
+import { ownOps } from './stages.ts'
 
 /** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
 export function expectedBy(
@@ -52,9 +51,8 @@ export function expectedOps(
   { beside = [], all }: { readonly beside?: readonly NetworkSpec[]; readonly all: readonly NetworkSpec[] },
 ): readonly Op[] {
   const shared = network === undefined ? [] : fastPathBridgeOps(network)
-  const stages = ownStages(spec)
-  const own = stages.filter(({ id }) => id !== 'settings')
-  const ops = opsOf({ stages: own }).filter((op) => !('dev' in op && op.dev === 'lo'))
+  const { own, settings } = ownOps(spec)
+  const ops = own.filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({
     networks: beside.length > 0 || network === undefined ? beside : [network],
     attachments: [spec],
@@ -63,7 +61,7 @@ export function expectedOps(
   return [
     ...shared,
     ...rules,
-    ...opsOf({ stages }, 'settings'),
+    ...settings,
     ...ops.filter((op) => op.in === 'host'),
     ...featureOps('stateOps', spec),
     ...ops.filter((op) => op.in === 'pod'),

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ADD knows. It only grows: what a stage learns is added to it, a later look of the same kind in place of the
-// earlier one.
+// What an ADD knows, and what follows from it: the spec of the attachment, and the network as it is to be.
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { InterfaceNetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
+import type { Route } from '../../cni/model/route.ts'
 import type { PlacedPod } from '../ipam/range-overlap.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { Element } from '../model/elements.ts'
 import type { Lease } from '../model/lease.ts'
-import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
-import type { ChainedSurroundings } from '../modes/chained.ts'
+import type { ObservedNamespace } from '../model/observed.ts'
+import type { Op } from '../model/op.ts'
+import { buildNetworkSpec, buildSpec, mergeNetworks } from '../modes/build-spec.ts'
 import type { Master } from '../modes/driver.ts'
-import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'
-import type { PlanRun } from './stage.ts'
+import type { Outcome } from './stage.ts'
 
-/** What the network's ranges meet on the host. `abandoned`: links of bridges that make room for them. */
+type RouteOp = Extract<Op, { kind: 'route.add' }>
+
+/** Obstacles on the host to the network's ranges. `abandoned`: links of bridges that make room for the ranges. */
 export interface Ranges {
   readonly excluded: readonly string[]
   readonly abandoned: readonly string[]
 }
 
-/** State of the network, and what files tell of what it shares. `forwarding`: the families that are forwarded. */
+/** The network's state, and its shared parts as files show them. `forwarding`: the families that are forwarded. */
 export interface Known {
   readonly network: NetworkSpec | undefined
   readonly hasBridge: boolean
@@ -28,7 +30,7 @@ export interface Known {
 }
 
 /**
- * What everything shared is made from: networks and live attachments from state, links from the kernel. `host`: absent
+ * The sources of everything shared: networks and live attachments from state, links from the kernel. `host`: absent
  * where there is nothing to look at. `made`: networks as live attachments were made with them, newest first.
  */
 export interface NetworkFacts {
@@ -37,7 +39,7 @@ export interface NetworkFacts {
   readonly networks: readonly NetworkSpec[]
   readonly made: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
-  /** Those of them whose link is there, and where. */
+  /** The attachments whose link is there, with its place. */
   readonly pods: readonly PlacedPod[]
   readonly host: ObservedNamespace | undefined
   readonly cluster: Cluster | undefined
@@ -45,48 +47,79 @@ export interface NetworkFacts {
   readonly sysctls: ReadonlyMap<string, string | undefined>
 }
 
-/** What stages learn. */
-export interface Learnt {
-  readonly ranges?: Ranges
-  /** Of our own pool or the configuration; none for a delegated plugin. */
-  readonly lease?: Lease
-  /** Of a delegated plugin. */
-  readonly delegated?: Lease
-  readonly usedTables?: ReadonlySet<number>
-  readonly master?: Master
-  readonly known?: Known
-  /** All networks, after the intent was written. */
-  readonly networks?: readonly NetworkSpec[]
-  /** The names of those that are there once the rules are said. */
-  readonly networksLeft?: ReadonlySet<string>
-  readonly shared?: NetworkFacts
-  readonly vlans?: ReadonlyMap<string, readonly number[]>
-  /** A link of the pod's name on the host: its alias, and which of the pod's links are there. */
-  readonly orphanLink?: { readonly alias: string | undefined; readonly links: readonly string[] }
-  /** Flows that began before the rules. */
-  readonly flows?: readonly FlowSelections[]
-  /** Chained: what is around the interface, and what is on its host end already. */
-  readonly seen?: ChainedSurroundings
-  readonly othersQueue?: ObservedQueue
-  /** Of a teardown: the links that are there, and the chains of port conditions that nobody else has. */
-  readonly present?: { readonly links: ReadonlySet<string>; readonly unused: readonly string[] }
-  /** Elements of an attachment that no record tells of. */
-  readonly orphans?: readonly Element[]
-}
-
-/** An ADD under way. `mtu`: of the configuration, "auto" already chosen; `netns`: the path of CNI_NETNS. */
-export interface AddFacts {
+/** The beginning of an ADD. `mtu`: of the configuration, "auto" already chosen; `netns`: the path of CNI_NETNS. */
+export interface Begun<Conf extends OwnNetConf> {
   readonly key: AttachmentKey
-  readonly conf: NetConf
+  readonly conf: Conf
   readonly netns: string
   readonly mtu: number
   readonly machineId: string
-  readonly learnt: Learnt
-  readonly runs: readonly PlanRun[]
 }
 
-/** The facts after a plan was run. */
-export function afterRun<Facts extends Pick<AddFacts, 'learnt' | 'runs'>>(facts: Facts, run: PlanRun): Facts {
-  const learnt: Learnt = Object.assign({}, facts.learnt, ...run.outcomes.map((outcome) => outcome.learnt))
-  return { ...facts, learnt, runs: [...facts.runs, run] }
+/**
+ * An interface to be made. `lease`: addresses; of a delegated plugin once it has given them. `isMade`: the interface
+ * is there, without its addresses: the lease of a delegated plugin came after it.
+ */
+export interface AddFacts extends Begun<InterfaceNetConf> {
+  readonly master: Master | undefined
+  readonly ranges: Ranges
+  readonly usedTables: ReadonlySet<number>
+  readonly lease: Lease
+  readonly known: Known | undefined
+  readonly isMade: boolean
+}
+
+/** Whether the interface waits for the addresses of a delegated plugin. Its sysctls are set with them, once. */
+function isWithoutLease({ conf, isMade }: Pick<AddFacts, 'conf' | 'isMade'>): boolean {
+  return conf.ipam.kind === 'delegated' && !isMade
+}
+
+/** The attachment as far as it is known. Throws CniError 7 as the mode says. */
+export function specOf(facts: Omit<AddFacts, 'known'>): AttachmentSpec {
+  const { key, conf, mtu, lease, usedTables, master } = facts
+  const spec = buildSpec({ key, conf, lease, mtu, usedTables, master })
+  if (!isWithoutLease(facts) || spec.tuning === undefined) return spec
+  return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
+}
+
+/** The network as it is to be: as configured, with what state has of it. */
+export function wantedNetwork(facts: AddFacts, { ips, mtu }: AttachmentSpec): NetworkSpec {
+  const { conf, known, machineId } = facts
+  const excluded = conf.ipam.kind === 'pool' ? facts.ranges.excluded : []
+  const now = { ...buildNetworkSpec(conf, ips, { mtu, machineId }), ...(excluded.length > 0 ? { excluded } : {}) }
+  const merged = mergeNetworks(known?.network, now, conf.ipam.kind === 'pool')
+  const { bridge } = merged
+  if (bridge === undefined || known?.network?.bridge?.name !== bridge.name || !known.hasBridge) return merged
+  // A bridge keeps the MAC and MTU it was made with, or was found with.
+  return { ...merged, bridge: { ...bridge, mac: known.network.bridge.mac, mtu: known.network.bridge.mtu } }
+}
+
+/** Whether the network was set up as it is wanted, and files show its shared parts: no process has to look at it. */
+export function isSetUp(wanted: NetworkSpec, known: Known): boolean {
+  return isDeepStrictEqual(known.network, wanted) && isInPlace(wanted, known)
+}
+
+/**
+ * Whether the network's bridge is there and forwarding is on. Forwarding is switched on under the machine's lock only:
+ * that changes settings of links, and another set-up may be about to change those of its bridge.
+ */
+export function isInPlace(
+  { bridge, forwarding }: NetworkSpec,
+  known: Pick<Known, 'hasBridge' | 'forwarding'>,
+): boolean {
+  return (bridge === undefined || known.hasBridge) && forwarding.every((family) => known.forwarding.includes(family))
+}
+
+/** The default routes that were made, and the made ones that are removed again. */
+interface MadeDefaults {
+  readonly kept: readonly Route[]
+  /** The pod had a default route with another metric, which did not stop ours. */
+  readonly second: readonly RouteOp[]
+}
+
+/** The default routes by the outcome of the stage that made the pod's side. */
+export function madeDefaults({ done, shown }: Pick<Outcome, 'done' | 'shown'> = { done: [] }): MadeDefaults {
+  const made = done.filter((op) => op.kind === 'route.add').filter((op) => op.onlyIfNone)
+  const second = made.filter((op) => shown?.routes.includes(op.route.dst))
+  return { kept: made.filter((op) => !second.includes(op)).map((op) => op.route), second }
 }

@@ -1,235 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an ADD that makes an interface (modes bridge, ptp and macvlan), by the ids of its plans. Before them
-// stands the intent record (commands/attach/intent.ts).
-//   usual       reserve, look at the network (files), write down, usual (links beside rules, pod, last), finish
-//   to set up   … write down, look at the host, set up, pod, finish: something shared is missing or stands in the way
-//   delegated   the interface first, which dhcp needs, then lease, and from there on as above
-// What is in the stages: stages.ts; reserve.ts, set-up.ts and last.ts have the plans around.
+// The plans of an ADD that makes an interface (modes bridge, ptp and macvlan), and what their outcomes mean.
+// commands/attach/interface.ts has their order.
 
+import type { FeatureConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
-import { afterPrevious, resultOf } from '../modes/answer.ts'
 import { hostOps, leasedHostOps } from '../modes/attach.ts'
 import { ownMacOps } from '../modes/bridge.ts'
-import { interfaceConf } from '../modes/drivers.ts'
 import { fastPathBridgeOps } from '../modes/network.ts'
 import { subnetsOf } from '../modes/subnets.ts'
-import { conflictOf, interfaceExists, isPairTaken } from './conflicts.ts'
-import { isUsual, isWithoutLease, leaseOf, madeDefaults, specOf, wantedNetwork } from './decided.ts'
-import type { AddFacts } from './facts.ts'
-import { askPlugin, defaultRoutes, finish, missingFlows, missingLast, warnsOf } from './last.ts'
-import { areRulesMissing, partRuns, ran } from './progress.ts'
-import { lookAtNetwork, lookAtTables, reserve, writeDown } from './reserve.ts'
-import { isOvertaken, lookAtHost, lookAtRules, networkSetUp, rebuiltRules, type SetUp, setUp } from './set-up.ts'
-import { type Failure, failureIn, outcomeOf, type Plan, type PlanRun, planOf, type Stage, type Step } from './stage.ts'
-import { lastStages, podStages, ruleStages } from './stages.ts'
+import type { AddFacts, NetworkFacts } from './facts.ts'
+import type { SetUp } from './set-up.ts'
+import { type Failure, opsOf, outcomeOf, type Plan, type PlanRun, planOf, planOfOne, type Stage } from './stage.ts'
+import { lastStages, type PodSide, podStages, type RuleStages, ruleStages } from './stages.ts'
+import type { Cure } from './tolerance.ts'
 
-/** What comes next. */
-export function nextOfInterface(facts: AddFacts): Step {
-  const last = facts.runs.at(-1)
-  if (last === undefined) return reserve(facts)
-  const failed = failureIn(last)
-  if (last.plan.id === 'usual') return afterUsual(facts, last)
-  if (failed !== undefined)
-    return last.plan.id === 'set up' ? afterFailedSetUp(facts, last, failed) : finalError(facts, failed)
-  switch (last.plan.id) {
-    case 'reserve':
-      return lookAtTables(facts) ?? lookAtNetwork(facts, networkNow(facts))
-    case 'look at routing tables':
-    case 'lease':
-      return lookAtNetwork(facts, networkNow(facts))
-    case 'look at the network':
-      return writeDown(facts)
-    case 'write down':
-      return isUsual(facts) ? usual(facts) : lookAtNetworkState(facts)
-    case 'look at the host':
-      return facts.learnt.shared?.isMade ? usual(facts) : setUp(facts, settingOf(facts))
-    case 'look at VLANs':
-      return setUp(facts, settingOf(facts))
-    case 'set up':
-      return pod(facts)
-    case 'keep the MAC':
-    case 'remove what is left':
-      return lookAtNetworkState(facts)
-    case 'look at what is left':
-      return removeOrphanLink(facts)
-    case 'look at the rules':
-      return rebuiltRules(facts)
-    default:
-      return rest(facts)
-  }
+/** An interface that is written down. `networks`: all of the machine, read after the intent. */
+export interface Making {
+  readonly facts: AddFacts
+  readonly spec: AttachmentSpec
+  readonly wanted: NetworkSpec
+  readonly networks: readonly NetworkSpec[]
 }
 
-/** Of many first ADDs one sets the network up. Where that did not do, or was cut short, state tells nothing. */
-function lookAtNetworkState(facts: AddFacts): Plan {
-  const isFirstLook = ran(facts, 'usual') === undefined && ran(facts, 'set up') === undefined
-  const { abandoned = [] } = facts.learnt.ranges ?? {}
-  return lookAtHost(wantedNetwork(facts), { unlessMade: isFirstLook, spec: specOf(facts), abandoned })
+/** A plan, and the stages whose outcomes decide about the next one. */
+export interface UsualPlan {
+  readonly plan: Plan
+  readonly links: Stage
+  readonly rules: RuleStages
+  readonly side: PodSide
 }
 
-/** Whether the interface is there, made without its addresses. */
-function isMade({ learnt }: AddFacts): boolean {
-  return learnt.delegated !== undefined
-}
-
-function ownOps(facts: AddFacts, spec: AttachmentSpec): readonly Op[] {
-  return isMade(facts) ? leasedHostOps(spec) : hostOps(spec)
-}
-
-/** The network as it is: an existing bridge keeps its MAC and MTU. */
-function networkNow(facts: AddFacts): NetworkSpec {
-  return networkSetUp(partRuns(facts)) ?? wantedNetwork(facts)
-}
-
-/** All of it at once: rules beside links, nothing looked at beforehand. */
-function usual(facts: AddFacts): Plan {
-  const spec = specOf(facts)
-  const network = wantedNetwork(facts)
-  const bridge = ownBridgeMacOps(facts, network)
+/** All of it at once: rules beside links, without a look beforehand. */
+export function usualPlan(making: Making): UsualPlan {
+  const { facts, spec, wanted, networks } = making
+  const bridge = ownBridgeMacOps(making)
   // Said with what is said of it anyway: a line more for a process that runs.
   const shows = bridge.flatMap((op): Op[] => ('dev' in op ? [showBridge(op.dev)] : []))
-  const ops = [...fastPathBridgeOps(network), ...ownOps(facts, spec), ...shows]
-  const rules = ruleStages(spec, facts.learnt.networks ?? [])
-  return planOf({
-    id: 'usual',
-    because: 'the network is set up as it is configured',
-    stages: [
-      {
-        id: 'links',
-        run: { kind: 'batch', ops },
-        after: [],
-        ...(network.bridge && shows.length > 0
-          ? { proof: { kind: 'same bridge', bridge: network.bridge.name, mac: network.bridge.mac } as const }
-          : {}),
-      },
-      ...rules,
-      ...podAndRest(facts, spec, ['links', ...rules.map(({ id }) => id)]),
-    ],
-  })
+  const ops = [...fastPathBridgeOps(wanted), ...ownOps(facts, spec), ...shows]
+  const rules = ruleStages(spec, networks)
+  const links: Stage = {
+    id: 'links',
+    run: { kind: 'batch', ops },
+    after: [],
+    ...(wanted.bridge && shows.length > 0
+      ? { proof: { kind: 'same bridge', bridge: wanted.bridge.name, mac: wanted.bridge.mac } as const }
+      : {}),
+  }
+  const before = [links, ...rules.all]
+  const { side, stages } = podAndRest(making, before)
+  const because = 'the network is set up as it is configured'
+  return { plan: planOf({ id: 'usual', because, stages: [...before, ...stages] }), links, rules, side }
 }
 
 /** The pod's side of a network that was just set up. */
-function pod(facts: AddFacts): Plan {
-  return planOf({ id: 'pod', because: 'the network is set up now', stages: podAndRest(facts, specOf(facts), []) })
+export function podPlan(making: Making): Pick<UsualPlan, 'plan' | 'side'> {
+  const { side, stages } = podAndRest(making, [])
+  return { plan: planOf({ id: 'pod', because: 'the network is set up now', stages }), side }
 }
 
 /** `before`: the stages of links and rules in the same plan, those of links first. */
-function podAndRest(facts: AddFacts, spec: AttachmentSpec, before: readonly string[]): readonly Stage[] {
-  const side = podStages(spec, { after: before.slice(0, 1), starts: before.slice(0, 2), isMade: isMade(facts) })
-  const all = [...before, ...side.map(({ id }) => id)]
-  return [...side, ...lastStages(spec, all, warnsOf(facts))]
+function podAndRest({ facts, spec }: Making, before: readonly Stage[]) {
+  const ids = before.map(({ id }) => id)
+  const side = podStages(spec, { after: ids.slice(0, 1), starts: ids.slice(0, 2), isMade: facts.isMade })
+  const all = [...ids, ...side.all.map(({ id }) => id)]
+  return { side, stages: [...side.all, ...lastStages(spec, all, warnsOf(facts.conf))] }
 }
 
-/** A failed link is looked into, another bridge under the name is set up anew; rules are built anew by the rest. */
-function afterUsual(facts: AddFacts, run: PlanRun): Step {
-  const { failed } = outcomeOf(run, 'links') ?? {}
-  if (failed?.reason === 'unproven') return keepMac(facts)
-  if (failed !== undefined) return afterFailedLinks(facts, failed)
-  const others = run.outcomes.filter(({ id, failed: each }) => each !== undefined && !isRepairable(id, each))
-  return others[0]?.failed ? finalError(facts, others[0].failed) : rest(facts)
+/** Whether processes of the node that listen on the pod's ports are reported; else they were looked for before. */
+export function warnsOf({ portmap }: FeatureConf): boolean {
+  return portmap?.onListening !== 'refuse'
 }
 
-function isRepairable(id: string, { reason }: Failure): boolean {
-  return id.startsWith('rules') && reason !== undefined
-}
-
-/** Bridge gone or changed, or an orphan of ours in the way: look, put right, and once more. */
-function afterFailedLinks(facts: AddFacts, failed: Failure): Step {
-  if (failed.reason === undefined) return failed.error
-  return conflictOf(failed, whose(facts)) ?? lookAtNetworkState(facts)
-}
-
-function finalError(facts: AddFacts, failed: Failure): Error {
-  return conflictOf(failed, whose(facts)) ?? failed.error
-}
-
-function whose(facts: AddFacts) {
-  return { key: facts.key, netns: facts.netns, spec: specOf(facts), network: wantedNetwork(facts) }
+/** Goes on with the pod's side after failures that `cures` answer, the last one now; then the skipped stages of it. */
+export function curedPodPlan({ pod, all }: PodSide, run: PlanRun, cures: readonly Cure[]): Plan {
+  const done = outcomeOf(run, pod)?.done ?? []
+  const last = cures.at(-1)
+  const isLeftOut = (op: Op) => cures.some((cure) => 'skips' in cure && cure.skips(op))
+  const rest = opsOf({ stages: [pod] }).filter((op) => !done.includes(op) && !isLeftOut(op))
+  const skipped = all.filter((stage) => outcomeOf(run, stage)?.skipped)
+  const fix = last && 'fix' in last ? last.fix : []
+  // Where it does not help, the same operation fails once more and tells why.
+  const cure: Stage = { id: 'cure', run: { kind: 'batch', ops: fix, tolerates: 'refusals' }, after: [] }
+  const isFixed = fix.length > 0
+  return {
+    id: 'pod',
+    because: 'the pod has a default route, or no IPv6',
+    stages: [
+      ...(isFixed ? [cure] : []),
+      // Also without an operation: its outcome takes the place of the failure.
+      { id: pod.id, run: { kind: 'batch', ops: rest }, after: isFixed ? [cure.id] : [], anyway: true },
+      ...skipped.map(({ id, run: skippedRun }) => ({ id, run: skippedRun, after: [pod.id] })),
+    ],
+  }
 }
 
 /** Somebody made it anew: the ports of all pods are off it, and they know the gateway by its MAC. */
-function keepMac(facts: AddFacts): Plan {
-  const ops = ownBridgeMacOps(facts, wantedNetwork(facts))
-  return {
-    id: 'keep the MAC',
-    because: 'somebody has made the bridge anew',
-    stages: [{ id: 'links', run: { kind: 'batch', ops }, after: [] }],
-  }
+export function keepMacPlan(making: Making): Plan {
+  return planOfOne('keep the MAC', 'somebody has made the bridge anew', {
+    kind: 'batch',
+    ops: ownBridgeMacOps(making),
+  })
 }
 
-function afterFailedSetUp(facts: AddFacts, run: PlanRun, failed: Failure): Step {
-  const conflict = conflictOf(failed, whose(facts))
-  if (conflict !== undefined) return conflict
-  if (isOvertaken({ runs: partRuns(facts) }, run, failed)) return lookAtNetworkState(facts)
-  const { host } = specOf(facts)
-  if (!isPairTaken(failed) || host === undefined || ran(facts, 'remove what is left') !== undefined) return failed.error
-  return {
-    id: 'look at what is left',
-    because: `a link called ${host.name} or ${facts.key.ifName} is in the way`,
-    stages: [{ id: 'orphan link', run: { kind: 'look', what: 'orphan link', dev: host.name }, after: [] }],
-  }
-}
-
-/** A host end of ours without a record is left from a state directory that was removed: it goes. */
-function removeOrphanLink(facts: AddFacts): Step {
-  const { alias, links = [] } = facts.learnt.orphanLink ?? {}
-  const cause = ran(facts, 'set up')?.outcomes.find(({ id }) => id === 'own')?.failed?.error
-  if (alias !== aliasOf(facts.key)) return interfaceExists(facts, cause ?? new Error('a link is in the way'))
+/** Removes links of this attachment that no record names. */
+export function orphanLinkPlan(links: readonly string[]): Plan {
   const ops = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the orphan ${dev}` }))
-  return {
-    id: 'remove what is left',
-    because: 'a link of this attachment is left without a record',
-    stages: [{ id: 'links', run: { kind: 'batch', ops }, after: [] }],
-  }
+  return planOfOne('remove what is left', 'a link of this attachment is left without a record', { kind: 'batch', ops })
 }
 
-function settingOf(facts: AddFacts): SetUp {
-  const { port, ips } = specOf(facts)
+/** The set-up that the attachment needs. `tried`: the failure of its links in the usual plan. */
+export function settingOf(making: Making, tried: Failure | undefined): SetUp {
+  const { facts, spec, wanted } = making
+  const { port, ips } = spec
   return {
     ...(port && { port }),
-    network: wantedNetwork(facts),
+    network: wanted,
     namesSubnets: facts.conf.ipam.kind === 'pool',
-    own: ownStillMissing(facts),
-    mayOverlap: interfaceConf(facts.conf).allowOverlap,
+    own: (shared) => ownStillMissing(making, tried, shared),
+    mayOverlap: facts.conf.allowOverlap,
     key: facts.key,
     subnets: subnetsOf(facts.conf, ips),
-    abandoned: facts.learnt.ranges?.abandoned ?? [],
+    abandoned: facts.ranges.abandoned,
   }
 }
 
 /** The pair was made where a later line of the same batch failed; where its own line failed, it is in the way. */
-function ownStillMissing(facts: AddFacts): readonly Op[] {
-  const spec = specOf(facts)
+function ownStillMissing({ facts, spec }: Making, tried: Failure | undefined, { links }: NetworkFacts): readonly Op[] {
   const own = ownOps(facts, spec)
-  const before = ran(facts, 'usual')
-  const failed = before && outcomeOf(before, 'links')?.failed
-  if (failed === undefined) return own
-  if (failed.reason === 'unproven') return []
-  const hasPair = spec.host !== undefined && facts.learnt.shared?.links.has(spec.host.name) === true
-  return hasPair && failed.op?.kind !== 'veth.add' ? own.filter(({ kind }) => kind !== 'veth.add') : own
+  if (tried === undefined) return own
+  if (tried.reason === 'unproven') return []
+  const hasPair = spec.host !== undefined && links.has(spec.host.name)
+  return hasPair && tried.op?.kind !== 'veth.add' ? own.filter(({ kind }) => kind !== 'veth.add') : own
 }
 
-/** What is left once links and pod are made. */
-function rest(facts: AddFacts): Step {
-  const spec = specOf(facts)
-  const network = networkNow(facts)
-  if (areRulesMissing(facts)) return lookAtRules(spec)
-  const { kept, second } = madeDefaults(partRuns(facts))
-  const made = { ...spec, defaultRoutes: kept }
-  const isFewer = kept.length < spec.defaultRoutes.length
-  if (isFewer && ran(facts, 'default routes') === undefined) return defaultRoutes(made, second, network)
-  const missing = missingLast(facts, spec) ?? missingFlows(facts)
-  if (missing !== undefined) return missing
-  if (facts.conf.ipam.kind === 'delegated' && isWithoutLease(facts)) return askPlugin(facts.conf.ipam.type)
-  if (ran(facts, 'finish') === undefined) return finish
-  const result = resultOf({ spec: made, network, lease: leaseOf(facts), netns: facts.netns })
-  return { result: afterPrevious(result, interfaceConf(facts.conf)) }
+function ownOps({ isMade }: AddFacts, spec: AttachmentSpec): readonly Op[] {
+  return isMade ? leasedHostOps(spec) : hostOps(spec)
 }
 
 /** The MAC of a bridge of our making: that of another one may be anything. */
-function ownBridgeMacOps({ machineId }: AddFacts, { bridge }: NetworkSpec): readonly Op[] {
-  return bridge === undefined ? [] : ownMacOps(bridge, machineId)
+function ownBridgeMacOps({ facts, wanted: { bridge } }: Making): readonly Op[] {
+  return bridge === undefined ? [] : ownMacOps(bridge, facts.machineId)
 }
 
 /** Its addresses are not asked for: in a batch `ip` has those of all links listed (ip/ip.c, rtnl_set_strict_dump). */

@@ -4,10 +4,13 @@
 
 import { bareAddress } from '../../cni/model/address.ts'
 import type { AttachmentKey, HostPort } from '../model/attachment.ts'
+import { elementOps } from '../model/elements.ts'
 import { hostLinkName, ifbName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { AttachmentRecord } from '../model/record.ts'
 import { linkRemovals, podTeardownOps, teardownOps } from '../modes/attach.ts'
+import { hairpinLink } from '../rules/hairpin.ts'
+import { loopbackGuard } from '../rules/host-ports.ts'
 import { conditionChains } from '../rules/port-conditions.ts'
 
 /** Addresses without prefix length, and after how many seconds they may be given out again. */
@@ -63,4 +66,15 @@ export function removalOf(
 export function removalFromIds(key: AttachmentKey, group: number): Removal {
   const links = key.role === 'main' ? [hostLinkName(key), ifbName(key)] : []
   return { key, host: linkRemovals(links, group), pod: [], chains: [], hasRecord: false, isLeftOut: true }
+}
+
+/** Removes links that are no attachment's, one by one. */
+export function removeLinks(links: readonly string[]): readonly Op[] {
+  return links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
+}
+
+/** Removes the links of a network without attachments. `rules`: those that stay, filled anew. */
+export function emptyNetworkOps(links: readonly string[], rules: readonly Op[]): readonly Op[] {
+  const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
+  return [...removeLinks(links), ...rules, ...guards]
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which what attachments share is set up and repaired: bridge, forwarding, rules. Under the machine's
-// lock, from state and from what the kernel has: everything of every live attachment, not only the caller's part
-// (docs/design.md, "ADD").
+// The plans that set up and repair the shared parts of networks: bridge, forwarding, rules. Their sources are state and
+// kernel: everything of every live attachment, not only the caller's part (docs/design.md, "ADD").
+// commands/attach/set-up.ts runs them under the machine's lock.
 
 import { difference } from '../difference/difference.ts'
 import { overlapError } from '../ipam/overlap-error.ts'
 import { isAbandoned, judgePlaces, wasSetUp } from '../ipam/range-overlap.ts'
 import { agreeOnAddresses, withFormerGateways } from '../link/bridge-addresses.ts'
-import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
+import type { AttachmentKey, BridgePort, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { bridgeSysctlOps, type Port } from '../modes/bridge.ts'
@@ -15,18 +15,15 @@ import { mergeNetworks } from '../modes/build-spec.ts'
 import { bridgeOps } from '../modes/network.ts'
 import { refilledRuleOps, ruleOps, sharesRules } from '../modes/network-rules.ts'
 import { acceptingAll, earlierNetworks } from '../recovery/earlier-networks.ts'
-import type { AddFacts, NetworkFacts } from './facts.ts'
-import { type Failure, failureIn, type Plan, type PlanRun, planOf, type Step } from './stage.ts'
+import type { NetworkFacts } from './facts.ts'
+import { outcomeOf, type Plan, type PlanRun, planOf, type Stage } from './stage.ts'
 
-/** How often everything is looked at: of pods that go, a few at once are many. */
-const mostLooks = 5
-
-/** What to set up. `own`: operations of the caller's attachment. */
+/** What to set up. `own`: operations of the caller's attachment, by the look at the host. */
 export interface SetUp {
   readonly network: NetworkSpec
   /** Whether the configuration names the subnets; else they are learnt, and kept. */
   readonly namesSubnets: boolean
-  readonly own: readonly Op[]
+  readonly own: (shared: NetworkFacts) => readonly Op[]
   /** What the configuration says of a port, for pods of which that is not known. */
   readonly port?: BridgePort
   /** The ranges may overlap others': nothing is compared. */
@@ -38,50 +35,59 @@ export interface SetUp {
   readonly abandoned?: readonly string[]
 }
 
-type SetUpFacts = Pick<AddFacts, 'learnt' | 'runs' | 'machineId'>
-
-/** `unlessMade`: of many first ADDs one sets the network up. `spec`: of the call; its ports may be a live pod's. */
-interface HostLook {
-  readonly unlessMade?: boolean
-  readonly spec?: AttachmentSpec
-  readonly abandoned?: readonly string[]
+/** A set-up: its plan, and what follows when it has ended well. */
+export interface SettingUp {
+  readonly plan: Plan
+  readonly links: Stage
+  /** The network as it is then: an existing bridge keeps its MAC and MTU. */
+  readonly network: NetworkSpec
+  /** The network with what earlier pods of it need accepted, and all networks. */
+  readonly accepting: NetworkSpec
+  readonly all: readonly NetworkSpec[]
 }
 
-/** The look that a set-up begins with. */
-export function lookAtHost(network: NetworkSpec, { unlessMade = false, spec, abandoned = [] }: HostLook): Plan {
-  const run = { kind: 'look', what: 'host', network, unlessMade, abandoned, ...(spec && { spec }) } as const
-  return {
-    id: 'look at the host',
-    because: `set up what the attachments of network ${network.name} share`,
-    lock: 'machine',
-    stages: [{ id: 'host', run, after: [] }],
-  }
+/** Everything that a set-up is made from. `vlans`: of the ports, looked at where `needsVlans` says so. */
+export interface Situation {
+  readonly shared: NetworkFacts
+  readonly vlans?: ReadonlyMap<string, readonly number[]> | undefined
+  readonly machineId: string
+}
+
+/** Whether the VLANs of ports have to be looked at. */
+export function needsVlans(shared: NetworkFacts, setting: SetUp): boolean {
+  return (
+    shared.host !== undefined &&
+    linksOf(networkIn(shared, setting), shared, setting).some(({ kind }) => kind === 'vlan.add')
+  )
 }
 
 /**
- * After the look: what is missing. Throws CniError 108 for an address of another network on the bridge, 110 for a
+ * Makes what is missing of the network. Throws CniError 108 for an address of another network on the bridge, 110 for a
  * network in the way.
  */
-export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
-  const { shared, vlans } = facts.learnt
-  if (shared === undefined) return lookAtHost(setting.network, {})
-  const network = asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
+export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): SettingUp {
+  const network = networkIn(shared, setting)
   const others = shared.networks.filter(({ name }) => name !== network.name)
   if (!setting.mayOverlap) requireApart({ network, others, shared }, setting)
-  const links = bridgeOps(network, [...portsThere(shared), ...unpluggedPorts(network.name, shared, setting.port)])
-  // VLANs of ports are looked at where there are any.
-  const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
-  if (looksAtVlans && facts.runs.at(-1)?.plan.id !== 'look at VLANs') return lookAtVlans(network)
+  const links = linksOf(network, shared, setting)
   const { host, sysctls, before, pods } = shared
-  const seen = { sysctls, ...(looksAtVlans && vlans ? { vlans } : {}) }
-  const ownMac = bridgeMac(network.bridge?.name ?? '', facts.machineId)
+  const seen = { sysctls, ...(vlans && { vlans }) }
+  const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
   const missing = host === undefined ? links : difference(links, { host, ...seen }).map(({ op }) => op)
   const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
-  const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], facts.machineId)
+  const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const kept = withFormerGateways(network, { before, host }, corrections)
   const ops = [...removals, ...corrections, ...missing, ...settings]
-  return settingUp({ network: kept, others, shared }, ops, setting.own)
+  return settingUp({ network: kept, others, shared }, ops, setting.own(shared))
+}
+
+function networkIn(shared: NetworkFacts, setting: SetUp): NetworkSpec {
+  return asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
+}
+
+function linksOf(network: NetworkSpec, shared: NetworkFacts, { port }: SetUp): readonly Op[] {
+  return bridgeOps(network, [...portsThere(shared), ...unpluggedPorts(network.name, shared, port)])
 }
 
 interface Around {
@@ -90,85 +96,39 @@ interface Around {
   readonly shared: NetworkFacts
 }
 
-function settingUp({ network, others, shared }: Around, links: readonly Op[], own: readonly Op[]): Plan {
+function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], own: readonly Op[]): SettingUp {
   const earlier = earlierNetworks([...others, network], shared.made)
-  const source = {
-    networks: [...others, network, ...earlier],
-    attachments: shared.attachments,
-    cluster: shared.cluster,
-  }
+  const all = [...others, network, ...earlier]
+  const source = { networks: all, attachments: shared.attachments, cluster: shared.cluster }
   // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
   const hadRules = shared.before !== undefined && sharesRules(shared.before)
   const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
-  const made = ['links', 'own', 'rules']
-  return planOf({
-    id: 'set up',
-    because: `make what network ${network.name} lacks`,
-    lock: 'machine',
-    stages: [
-      { id: 'rules', run: { kind: 'rules', ops: rules }, after: [] },
-      { id: 'links', run: { kind: 'batch', ops: links }, after: [] },
-      { id: 'own', run: { kind: 'batch', ops: own }, after: ['links'] },
-      // STATUS is to know of an nft that is too old, also where that is why the rules fail.
-      ...(rules.length > 0 ? [{ id: 'nft', run: { kind: 'look', what: 'nft' }, after: [] } as const] : []),
-      {
-        id: 'accepts',
-        run: { kind: 'state', what: 'accepts', accepting: acceptingAll(network, earlier), all: source.networks },
-        after: [...made, ...(rules.length > 0 ? ['nft'] : [])],
-      },
-      // Last: a set-up that was cut short is not taken for a finished one by the next ADD.
-      { id: 'network', run: { kind: 'state', what: 'network', network }, after: ['accepts'] },
-    ],
-  })
+  const links: Stage = { id: 'links', run: { kind: 'batch', ops: linkOps }, after: [] }
+  const stages: readonly Stage[] = [
+    { id: 'rules', run: { kind: 'rules', ops: rules }, after: [] },
+    links,
+    { id: 'own', run: { kind: 'batch', ops: own }, after: [links.id] },
+    // STATUS is to know of an nft that is too old, also where that is why the rules fail.
+    ...(rules.length > 0 ? [{ id: 'nft', run: { kind: 'look', what: 'nft' }, after: [] } as const] : []),
+  ]
+  const plan = planOf({ id: 'set up', because: `make what network ${network.name} lacks`, stages })
+  return { plan, links, network, accepting: acceptingAll(network, earlier), all }
 }
 
-function lookAtVlans({ name }: NetworkSpec): Plan {
-  return {
-    id: 'look at VLANs',
-    because: `see which VLANs the ports of network ${name} have`,
-    lock: 'machine',
-    stages: [{ id: 'vlans', run: { kind: 'look', what: 'vlans' }, after: [] }],
-  }
-}
-
-/** A pod's link was there at the look and has gone with its DEL, which takes no lock; it is looked at once more. */
-export function isOvertaken(facts: Pick<AddFacts, 'runs'>, run: PlanRun, failed: Failure): boolean {
-  const isOfLinks = run.outcomes.some(({ id, failed: each }) => id === 'links' && each === failed)
-  const isGone = failed.reason === 'absent' && ['port.master', 'port.flags', 'vlan.add'].includes(failed.op?.kind ?? '')
-  return isOfLinks && isGone && facts.runs.filter(({ plan }) => plan.id === 'set up').length < mostLooks
-}
-
-/** The network as the last set-up made it: an existing bridge keeps its MAC and MTU. Undefined where there was none. */
-export function networkSetUp(runs: readonly PlanRun[]): NetworkSpec | undefined {
-  const last = runs.findLast(({ plan }) => plan.id === 'set up')
-  return last?.plan.stages.flatMap(({ run }) =>
-    run.kind === 'state' && run.what === 'network' ? [run.network] : [],
-  )[0]
+/** Whether a pod's link was there at the look and has gone with its DEL, which takes no lock: look once more then. */
+export function isOvertaken({ links }: SettingUp, run: PlanRun): boolean {
+  const { reason, op } = outcomeOf(run, links)?.failed ?? {}
+  return reason === 'absent' && ['port.master', 'port.flags', 'vlan.add'].includes(op?.kind ?? '')
 }
 
 /** All rules of all networks, built anew after a flush, or after an overlap of networks. */
-export function rebuiltRules({ learnt }: Pick<AddFacts, 'learnt'>): Plan {
-  const { networks = [], made = [], attachments = [], cluster } = learnt.shared ?? {}
+export function rebuiltRules({ networks, made, attachments, cluster }: NetworkFacts): Plan {
   const source = { networks: [...networks, ...earlierNetworks(networks, made)], attachments, cluster }
   return planOf({
     id: 'rebuild the rules',
     because: 'the rules were not as they should be',
-    lock: 'machine',
-    stages: [
-      { id: 'rules', run: { kind: 'rules', ops: refilledRuleOps(source) }, after: [] },
-      { id: 'accepts', run: { kind: 'state', what: 'accepts of all' }, after: ['rules'] },
-    ],
+    stages: [{ id: 'rules', run: { kind: 'rules', ops: refilledRuleOps(source) }, after: [] }],
   })
-}
-
-/** The look before the rules are built anew. `spec`: of the call, where it has one. */
-export function lookAtRules(spec: AttachmentSpec | undefined): Plan {
-  return {
-    id: 'look at the rules',
-    because: 'the rules are not as they should be',
-    lock: 'machine',
-    stages: [{ id: 'rules', run: { kind: 'look', what: 'rules', ...(spec && { spec }) }, after: [] }],
-  }
 }
 
 function portsThere({ attachments, host }: NetworkFacts) {
@@ -224,24 +184,4 @@ function removalsOf({ others, shared }: Around, abandoned: readonly string[], ma
     dev,
     why: `remove ${dev}, which has the range and no pod`,
   }))
-}
-
-/** The order of a set-up by itself, for attachments that are there. The result is the network as it is then. */
-export function nextOfSetUp(facts: SetUpFacts & { readonly setting: SetUp }): Step<NetworkSpec> {
-  const last = facts.runs.at(-1)
-  const failed = last && failureIn(last)
-  if (last === undefined) return lookAtHost(facts.setting.network, {})
-  if (failed !== undefined)
-    return isOvertaken(facts, last, failed) ? lookAtHost(facts.setting.network, {}) : failed.error
-  const made = networkSetUp(facts.runs)
-  return last.plan.id === 'set up' && made !== undefined ? { result: made } : setUp(facts, facts.setting)
-}
-
-/** The order in which the rules of all networks are built anew by themselves. */
-export function nextOfRules(facts: SetUpFacts): Step<undefined> {
-  const last = facts.runs.at(-1)
-  if (last === undefined) return lookAtRules(undefined)
-  const failed = failureIn(last)
-  if (failed !== undefined) return failed.error
-  return last.plan.id === 'look at the rules' ? rebuiltRules(facts) : { result: undefined }
 }

@@ -9,21 +9,30 @@ import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } fro
 import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
 import { flowsToList } from '../recovery/orphan-flows.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
-import type { Stage } from './stage.ts'
+import { type Failure, type Outcome, outcomeOf, type PlanRun, type Stage } from './stage.ts'
 
 /** IPv6 duplicate address detection: a router or another pod may have the address (enabledad). */
 const dadKeys = ['enhanced_dad', 'accept_dad']
+
+/** `said`: the stages that say rules; `all`: with the wait before and the look after them. */
+export interface RuleStages {
+  readonly said: readonly Stage[]
+  readonly all: readonly Stage[]
+}
+
+/** Of a plan after a set-up, which has said the rules. */
+export const noRules: RuleStages = { said: [], all: [] }
 
 /**
  * The rules on the way of an ADD, said again without a lock. A process for each table: of two `list table` in one
  * input, nft 1.0.6 looks at the last one's table only (src/cache.c, the filter), and does not find the other.
  * `networks`: all of the machine, read after the attachment's intent was written.
  */
-export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[]): readonly Stage[] {
+export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[]): RuleStages {
   const ops = fastPathRuleOps({ networks, attachments: [spec] })
   const tables = ops.length === 0 ? [] : tablesOf(ops)
   const mark = acceptMark(networks)
-  const rules = tables.map(
+  const said = tables.map(
     (table): Stage => ({
       id: `rules ${table}`,
       run: { kind: 'batch', ops: ops.filter((op) => isOfTable(op, table)) },
@@ -33,20 +42,44 @@ export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[
   )
   // Elements of a network that has gone meanwhile, said with ours, would stay (remove-network.ts).
   const mayGo = tables.length > 0 && networks.some(({ removeWhenEmpty }) => removeWhenEmpty)
-  return [
+  const all: readonly Stage[] = [
     // Who empties sets and fills them may have read the records before ours was there.
     ...(tables.length > 0 && hasRefilledElements(spec)
       ? [{ id: 'refill', run: { kind: 'wait', until: 'refill', spec }, after: [] } as const]
       : []),
-    ...rules,
+    ...said,
     ...(mayGo
-      ? [{ id: 'networks', run: { kind: 'look', what: 'networks left' }, after: rules.map(({ id }) => id) } as const]
+      ? [{ id: 'networks', run: { kind: 'look', what: 'networks left' }, after: said.map(({ id }) => id) } as const]
       : []),
   ]
+  return { said, all }
 }
 
-/** How the pod's side begins. `after`: what makes its links; `starts`: what its tools start beside. */
-interface PodSide {
+/**
+ * Whether the rules on the way of a usual ADD failed with an answer of nft, or have elements of a network that has been
+ * removed meanwhile: then all rules are built anew.
+ */
+export function areRulesMissing(run: PlanRun, { said }: RuleStages, networks: readonly NetworkSpec[]): boolean {
+  const left = run.outcomes.find(({ seen }) => seen?.networksLeft !== undefined)?.seen?.networksLeft
+  const hasGone = networks.some(({ name, removeWhenEmpty }) => removeWhenEmpty && left?.has(name) === false)
+  return hasGone || said.some((stage) => outcomeOf(run, stage)?.failed !== undefined)
+}
+
+/** The first failure of a usual ADD that building the rules anew does not repair. */
+export function unrepairable(run: PlanRun, { said }: RuleStages): Failure | undefined {
+  const isRepairable = ({ id, failed }: Outcome) =>
+    failed?.reason !== undefined && said.some((stage) => stage.id === id)
+  return run.outcomes.find((outcome) => outcome.failed !== undefined && !isRepairable(outcome))?.failed
+}
+
+/** The stages of the pod's side; `pod` is the one whose failures may have a cure (tolerance.ts). */
+export interface PodSide {
+  readonly pod: Stage
+  readonly all: readonly Stage[]
+}
+
+/** How the pod's side begins. `after`: the stages of its links; `starts`: the stages that its tools start beside. */
+interface PodStart {
   readonly after: readonly string[]
   readonly starts: readonly string[]
   /** It has its name and its limits already: a second plan of the same interface. */
@@ -54,22 +87,24 @@ interface PodSide {
 }
 
 /** The pod's side, and the queueing on the host beside it. */
-export function podStages(spec: AttachmentSpec, { after, starts, isMade }: PodSide): readonly Stage[] {
+export function podStages(spec: AttachmentSpec, { after, starts, isMade }: PodStart): PodSide {
   const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => familyOf(address) === 6)
   const naming = isMade ? [] : nameOps(spec)
   // Settings of an interface are below its name.
   const [detection, pod] = detectsDuplicates
     ? [[...naming, ...dadOps(spec.key.ifName)], podOps(spec)]
     : [[], [...naming, ...podOps(spec)]]
-  return [
+  const own: Stage = { id: 'pod', run: { kind: 'batch', ops: pod }, after: [...after, 'detection'] }
+  const all: readonly Stage[] = [
     { id: 'detection', run: { kind: 'batch', ops: detection }, after },
-    { id: 'pod', run: { kind: 'batch', ops: pod, tolerates: 'pod' }, after: [...after, 'detection'] },
+    own,
     { id: 'limits', run: { kind: 'batch', ops: isMade ? [] : queueingOps(spec) }, after, starts },
     { id: 'pod settings', run: { kind: 'batch', ops: podSysctlOps(spec) }, after: [...after, 'pod'], starts },
     ...(detectsDuplicates
       ? [{ id: 'addresses', run: { kind: 'wait', until: 'addresses', spec }, after: ['pod settings'] } as const]
       : []),
   ]
+  return { pod: own, all }
 }
 
 /** What a chained entry makes: pod and host side by side. */
@@ -81,14 +116,12 @@ export function chainedStages(spec: AttachmentSpec): readonly Stage[] {
 }
 
 /**
- * What an ADD makes of the attachment itself, apart from rules, and what holds as long as it is there: CHECK and
- * `restore` compare it with the kernel. Naming and duplicate address detection are over.
+ * The operations that hold as long as the attachment is there, apart from rules: CHECK and `restore` compare them with
+ * the kernel. Naming and duplicate address detection are over. `settings`: those of the host's links.
  */
-export function ownStages(spec: AttachmentSpec): readonly Stage[] {
-  const links = [...hostOps(spec), ...queueingOps(spec)]
-  const side = podStages(spec, { after: [], starts: [], isMade: true }).filter(({ id }) => id !== 'detection')
-  const own: readonly Stage[] = [{ id: 'links', run: { kind: 'batch', ops: links }, after: [] }, ...side]
-  return [...(spec.chained ? chainedStages(spec) : own), ...lastStages(spec, [], false)]
+export function ownOps(spec: AttachmentSpec): { readonly own: readonly Op[]; readonly settings: readonly Op[] } {
+  const pod = [...podOps(spec), ...podSysctlOps(spec)]
+  return { own: [...hostOps(spec), ...queueingOps(spec), ...pod], settings: afterRuleOps(spec) }
 }
 
 /** What guards come first for: settings of the host's links, and flows that began without the rules. */

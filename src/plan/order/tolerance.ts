@@ -4,13 +4,14 @@
 
 import { familyOf } from '../../cni/model/address.ts'
 import type { Op } from '../model/op.ts'
-import type { Reason } from './stage.ts'
+import type { Failure } from './stage.ts'
 
 /** What to do about a failed operation: leave out those that `skips`, or run `fix` and go on with the same one. */
 export type Cure = { readonly skips: (op: Op) => boolean } | { readonly fix: readonly Op[] }
 
-/** The cure for what failed in a pod, if there is one. `isFixed`: it was fixed before. */
-export function cureInPod(failed: Op, reason: Reason, isFixed: boolean): Cure | undefined {
+/** The cure for a failure in a pod, if there is one. `isFixed`: a fix was made before. */
+export function cureInPod({ op: failed, reason }: Failure, isFixed: boolean): Cure | undefined {
+  if (failed === undefined) return undefined
   if (failed.kind === 'route.add' && failed.onlyIfNone && reason === 'exists') return { skips: sameDefault(failed) }
   // EACCES from an IPv6 address means disable_ipv6 (net/ipv6/addrconf.c, addrconf_add_dev).
   const isIpv6Off = failed.kind === 'addr.replace' && familyOf(failed.cidr) === 6 && reason === 'denied'

@@ -6,20 +6,20 @@ import { readDocuments, readLinks, readRoutes } from '../../compile/read-ip.ts'
 import { readBase } from '../../compile/read-nft.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { mainTable } from '../../plan/model/rtnetlink.ts'
-import type { Learnt } from '../../plan/order/facts.ts'
 import { isEarly, isProven } from '../../plan/order/proof.ts'
 import type {
+  BatchRun,
+  BesideRun,
   Failure,
-  OtherRun,
   Outcome,
   Plan,
   PlanRun,
   Proof,
+  Seen,
   Shown,
   Stage,
   StageRun,
 } from '../../plan/order/stage.ts'
-import { cureInPod } from '../../plan/order/tolerance.ts'
 import type { Prestarted } from '../process/prestart.ts'
 import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'
@@ -29,15 +29,15 @@ export interface PlanPlace extends Place {
   readonly prestarted?: Pick<Prestarted, 'start' | 'discard'> | undefined
 }
 
-/** Does what a stage does apart from operations, and returns what it learnt. */
-export type Door = (run: OtherRun) => Promise<Learnt | undefined>
+/** Carries out a stage that is no batch, and returns what it saw. */
+export type Beside = (run: BesideRun) => Promise<Seen | undefined>
 
 /**
  * Runs every stage that can be run, and resolves when all have come to rest: nothing runs on while the caller decides
  * what is next. Never rejects: what failed is in the outcomes.
  */
-export async function runPlan(place: PlanPlace, plan: Plan, door: Door): Promise<PlanRun> {
-  const under = { place, door, plan, begun: new Begun(place, plan), ended: new Map<string, Promise<Outcome>>() }
+export async function runPlan(place: PlanPlace, plan: Plan, beside: Beside): Promise<PlanRun> {
+  const under = { place, beside, plan, begun: new Begun(place, plan), ended: new Map<string, Promise<Outcome>>() }
   for (const stage of plan.stages) under.ended.set(stage.id, runStage(under, stage))
   const outcomes = await Promise.all(under.ended.values())
   under.begun.end()
@@ -48,7 +48,7 @@ export async function runPlan(place: PlanPlace, plan: Plan, door: Door): Promise
 
 interface Running {
   readonly place: PlanPlace
-  readonly door: Door
+  readonly beside: Beside
   readonly begun: Begun
   readonly ended: ReadonlyMap<string, Promise<Outcome>>
 }
@@ -76,25 +76,21 @@ async function mayBegin({ ended, begun }: Running, { after, beside, anyway }: St
 
 type Ended = Omit<Outcome, 'id' | 'skipped'>
 
-async function runIt({ place, door }: Running, { run, proof }: Stage): Promise<Ended> {
+async function runIt({ place, beside }: Running, { run, proof }: Stage): Promise<Ended> {
   // What a tool printed may be no document: other stages are at work, so that nothing may end the plan before them.
   if (run.kind === 'batch')
     return await runBatches(place, run, proof).catch((error: unknown) => ({ done: [], failed: failureOf(error) }))
   const done = run.kind === 'rules' ? run.ops : []
   try {
-    const learnt = await door(run)
-    return { done, ...(learnt && { learnt }) }
+    const seen = await beside(run)
+    return { done, ...(seen && { seen }) }
   } catch (error) {
     return { done: [], failed: failureOf(error) }
   }
 }
 
-async function runBatches(
-  place: Place,
-  { ops, tolerates }: Extract<StageRun, { kind: 'batch' }>,
-  proof: Proof | undefined,
-): Promise<Ended> {
-  if (tolerates === undefined || tolerates === 'pod') return await runOps(place, ops, tolerates === 'pod')
+async function runBatches(place: Place, { ops, tolerates }: BatchRun, proof: Proof | undefined): Promise<Ended> {
+  if (tolerates === undefined) return await runOps(place, ops)
   const failures = await executeAll(place, ops, proof)
   const refused = tolerates === 'refusals' ? failures.filter((each) => each instanceof CommandError) : []
   const [first, ...more] = failures.filter((each) => !refused.some((other) => other === each))
@@ -107,34 +103,21 @@ async function runBatches(
   }
 }
 
-async function runOps(place: Place, ops: readonly Op[], isInPod: boolean): Promise<Ended> {
-  const done: Op[] = []
-  const printed: string[] = []
-  let rest = ops
-  let isFixed = false
-  while (rest.length > 0) {
-    try {
-      printed.push(...(await execute(place, rest)).map(({ stdout }) => stdout))
-      done.push(...rest)
-      break
-    } catch (error) {
-      const failed = failureOf(error)
-      const { op, reason } = failed
-      if (error instanceof CommandError) printed.push(error.stdout)
-      const at = op === undefined ? 0 : rest.indexOf(op)
-      done.push(...rest.slice(0, at))
-      const isTool = isInPod && op !== undefined && reason !== undefined && reason !== 'unproven'
-      const cure = isTool ? cureInPod(op, reason, isFixed) : undefined
-      if (cure === undefined) return { done, failed, shown: shownBy(ops, printed) }
-      if ('fix' in cure) {
-        isFixed = true
-        // Where it does not help, the same operation fails once more and tells why.
-        await execute(place, cure.fix).catch(() => undefined)
-        rest = rest.slice(at)
-      } else rest = rest.slice(at).filter((each) => !cure.skips(each))
+async function runOps(place: Place, ops: readonly Op[]): Promise<Ended> {
+  try {
+    const printed = await execute(place, ops)
+    return {
+      done: ops,
+      shown: shownBy(
+        ops,
+        printed.map(({ stdout }) => stdout),
+      ),
     }
+  } catch (error) {
+    const failed = failureOf(error)
+    const done = failed.op === undefined ? [] : ops.slice(0, ops.indexOf(failed.op))
+    return { done, failed, shown: shownBy(ops, error instanceof CommandError ? [error.stdout] : []) }
   }
-  return { done, shown: shownBy(ops, printed) }
 }
 
 /** Read only where the operations ask for it. */

@@ -27,7 +27,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD with a full pool leaves what nobody can have',
-    file: 'src/commands/attach/door.ts',
+    file: 'src/commands/attach/machine.ts',
     find: "    await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })\n",
     replace: '',
     caughtBy: {
@@ -60,8 +60,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD takes the host port of a live pod whose reservation was lost, once its rules are gone',
-    file: 'src/commands/attach/network-door.ts',
-    find: '        await refuseOwnedPorts(context, run.spec)\n',
+    file: 'src/commands/attach/shared-machine.ts',
+    find: '      await refuseOwnedPorts(context, spec)\n',
     replace: '',
     caughtBy: {
       project: 'netns',

@@ -16,9 +16,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'DEL ends well though something is left that it could not write down',
-    file: 'src/commands/teardown/door.ts',
-    find: '      writePending(files, { ...own, pendingCleanup: run.texts })\n',
-    replace: '      try {\n        writePending(files, { ...own, pendingCleanup: run.texts })\n      } catch {}\n',
+    file: 'src/commands/teardown/machine.ts',
+    find: '    writePending: (texts) => write({ ...own, pendingCleanup: texts }),\n',
+    replace:
+      '    writePending: (texts) => {\n      try {\n        write({ ...own, pendingCleanup: texts })\n      } catch {}\n    },\n',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-gone.test.ts',

@@ -15,8 +15,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a chain stays where the record of its pod is lost',
     file: 'src/plan/order/teardown.ts',
-    find: 'chainRemovals([...unused, ...chainsBehind(elements)])',
-    replace: 'chainRemovals(unused)',
+    find: 'chainRemovals([...present.unused, ...chainsBehind(elements)])',
+    replace: 'chainRemovals(present.unused)',
     caughtBy: { project: 'netns', file, test: 'that go where the record is lost' },
   },
 ]

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'sysctls are set with the interface and again with the addresses of a delegated plugin',
-    file: 'src/plan/order/decided.ts',
+    file: 'src/plan/order/facts.ts',
     find: 'return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }',
     replace: 'return spec',
     caughtBy: {

@@ -5,9 +5,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the address is given back though something is left',
-    file: 'src/plan/order/teardown.ts',
-    find: "lastStages(removal, ['pod', 'links', 'rules'])",
-    replace: 'lastStages(removal, [])',
+    file: 'src/commands/teardown/removal.ts',
+    find: 'if (hasRecord) port.writePending(failures.map(({ message }) => message))\n    return',
+    replace: 'if (hasRecord) await port.freeAddresses(undefined, 0)\n    return',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/teardown/faults-pending.test.ts',

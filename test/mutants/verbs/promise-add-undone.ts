@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD that failed leaves what it made',
-    file: 'src/commands/attach/intent.ts',
+    file: 'src/commands/verbs/add.ts',
     find: '...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),',
     replace: '...((contextOfTeardown(context) && teardown && files && latest ? [] : []) as Error[]),',
     caughtBy: {

@@ -21,22 +21,22 @@ const cases: readonly [name: string, conf: Json][] = [
 ]
 
 /** What is said of links on the host in one ADD. */
-const linksOf = (conf: Json, called: Called) =>
-  plansOf(read(conf), called)
+const linksOf = async (conf: Json, called: Called) =>
+  (await plansOf(read(conf), called))
     .map((plan) => ({ ...plan, stages: plan.stages.filter(({ id }) => ['links', 'own'].includes(id)) }))
     .filter(({ stages }) => stages.length > 0)
 
 it.each(cases)('%s', async (name, conf) => {
   const { spec } = specsOf(read(conf), { ips: [], routes: [] })
   const text = [
-    plansText('first ADD', linksOf(conf, 'first')),
-    plansText('later ADD', linksOf(conf, 'later')),
+    plansText('first ADD', await linksOf(conf, 'first')),
+    plansText('later ADD', await linksOf(conf, 'later')),
     `# a port that lost its bridge\n${opsText(portOps(spec))}`,
   ].join('\n')
   await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
 })
 
-it('a network without VLANs has none in its plans', () => {
-  const plans = (['first', 'later', 'DEL'] as const).flatMap((called) => plansOf(read(layer3), called))
-  expect(plansText('all', plans)).not.toContain('vlan')
+it('a network without VLANs has none in its plans', async () => {
+  const plans = await Promise.all((['first', 'later', 'DEL'] as const).map((called) => plansOf(read(layer3), called)))
+  expect(plansText('all', plans.flat())).not.toContain('vlan')
 })

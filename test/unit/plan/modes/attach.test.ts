@@ -70,7 +70,8 @@ const cases: readonly [name: string, conf: Json][] = [
 describe('an attachment', () => {
   it.each(cases)('%s', async (name, conf) => {
     const calls = ['later', 'DEL'] as const
-    const text = calls.map((called) => plansText(titles[called], plansOf(read(conf), called))).join('\n')
+    const texts = calls.map(async (called) => plansText(titles[called], await plansOf(read(conf), called)))
+    const text = (await Promise.all(texts)).join('\n')
     await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
   })
 
@@ -87,8 +88,8 @@ describe('an attachment', () => {
     expect(hostOps(spec)).not.toEqual([])
   })
 
-  it('has a reason for every operation that completes "could not"', () => {
-    const all = (['first', 'later', 'DEL'] as const).flatMap((called) => plansOf(read(everything), called))
-    for (const { why } of all.flatMap((plan) => opsOf(plan))) expect(why).toMatch(/^[a-z][^\n]+[^.\n]$/)
+  it('has a reason for every operation that completes "could not"', async () => {
+    const all = await Promise.all((['first', 'later', 'DEL'] as const).map((each) => plansOf(read(everything), each)))
+    for (const { why } of all.flat().flatMap((plan) => opsOf(plan))) expect(why).toMatch(/^[a-z][^\n]+[^.\n]$/)
   })
 })

@@ -1,75 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// What orders look at and write of everything that attachments share. The machine's lock is held, but for the networks.
+// The effects of a set-up on this machine: looks at the shared parts of networks, and writes of their state.
 
 import { isDeepStrictEqual } from 'node:util'
-import type { AttachmentSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
-import { isInPlace } from '../../plan/order/decided.ts'
-import type { Known, Learnt, NetworkFacts } from '../../plan/order/facts.ts'
-import type { LookRun, OtherRun } from '../../plan/order/stage.ts'
+import { isInPlace, type Known, type NetworkFacts } from '../../plan/order/facts.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { type NetworkFiles, networkParts } from '../../system/files/state.ts'
 import { lookingOnce, settleHostAccept } from '../../system/firewalls/host-accept.ts'
 import { settleMarkAccept } from '../../system/firewalls/mark-accept.ts'
-import type { Place } from '../../system/kernel/execute.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
-import { learnNftVersion } from '../../system/kernel/nft-version.ts'
 import { observeHost, observeSysctls, observeVlans } from '../../system/kernel/observe.ts'
+import type { PlanPlace } from '../../system/kernel/run-plan.ts'
+import { machineId } from '../../system/process/process-identity.ts'
+import { phase } from '../../system/process/trace.ts'
 import { readCluster } from '../../system/store/cluster.ts'
+import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../system/store/records.ts'
+import { runnerIn } from '../call/beside.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveAndMade } from '../call/in-use.ts'
+import { machineLock } from '../call/machine-lock.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
-import { executeWithRules } from '../teardown/orphan-elements.ts'
+import type { HostLook, SharedPort } from './ports.ts'
+import { rebuildRules, setUpAlone } from './set-up.ts'
 
 /**
- * Looks and writes that are about everything shared; 'other' for what is the caller's own. `files`: of one network,
- * where it is about one.
+ * Makes the network's bridge, forwarding and rules be as wanted, without an attachment. Returns the network as it is:
+ * an existing bridge keeps its MAC and MTU. Throws CniError 108 when the bridge has an address of another network, 110
+ * when a network in the way of its ranges is there.
  */
-export async function networkDoor(
+export async function setUpNetwork(
   context: CallContext,
-  files: NetworkFiles | undefined,
-  place: Place,
-  run: OtherRun,
-): Promise<Learnt | undefined | 'other'> {
-  if (run.kind === 'rules') return await executeWithRules(place, run.ops).then(() => undefined)
-  if (run.kind === 'look')
-    switch (run.what) {
-      case 'networks left':
-        return { networksLeft: new Set(allNetworks().map(({ name }) => name)) }
-      case 'host':
-        return { shared: await lookAtNetworkState(context, required(files), run) }
-      case 'rules':
-        await refuseOwnedPorts(context, run.spec)
-        return { shared: { ...networkState(context), isMade: false, before: undefined, host: undefined } }
-      case 'vlans':
-        return { vlans: await observeVlans(context.run) }
-      case 'nft':
-        return await learnNftVersion(context.run).then(() => undefined)
-      default:
-        return 'other'
-    }
-  if (run.kind !== 'state') return 'other'
-  switch (run.what) {
-    case 'accepts':
-      await settleHostAccept(context, required(files), run.accepting)
-      return await settleMarkAccept(context.run, run.all).then(() => undefined)
-    case 'accepts of all':
-      return await settleHostAccepts(context).then(() => undefined)
-    case 'network':
-      writeNetwork(required(files), run.network)
-      return undefined
-    default:
-      return 'other'
+  { files, network }: { readonly files: NetworkFiles; readonly network: NetworkSpec },
+): Promise<NetworkSpec> {
+  const port = sharedPort(context, { run: context.run }, files)
+  return await setUpAlone(port, network, machineId())
+}
+
+/** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
+export async function repairRules(context: CallContext): Promise<void> {
+  await rebuildRules(rulesPort(context, { run: context.run }))
+}
+
+/** The effects of a set-up. `files`: of the network that is set up. */
+export function sharedPort(context: CallContext, place: PlanPlace, files: NetworkFiles): SharedPort {
+  return {
+    ...rulesPort(context, place),
+    lookAtHost: async (look) => await lookAtNetworkState(context, files, look),
+    lookAtVlans: async () => await observeVlans(context.run),
+    settleAccepts: async (accepting, all) => {
+      await settleHostAccept(context, files, accepting)
+      await settleMarkAccept(context.run, all)
+    },
+    writeNetwork: (network) => writeNetwork(files, network),
   }
 }
 
-function required(files: NetworkFiles | undefined): NetworkFiles {
-  if (files === undefined) throw new Error('this is about one network')
-  return files
+function rulesPort(context: CallContext, place: PlanPlace) {
+  return {
+    run: runnerIn(context, place),
+    locked: async <T>(because: string, body: () => Promise<T>) => {
+      phase(because)
+      return await withLock({ ...machineLock(context, because), deadline: context.work }, body)
+    },
+    lookAtRules: async (spec: AttachmentSpec | undefined): Promise<NetworkFacts> => {
+      await refuseOwnedPorts(context, spec)
+      return { ...networkState(context), isMade: false, before: undefined, host: undefined }
+    },
+    settleAllAccepts: async () => await settleHostAccepts(context),
+  }
 }
 
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
@@ -97,7 +100,7 @@ export function lookAtKnown(files: NetworkFiles, bridge: string | undefined): Kn
 async function lookAtNetworkState(
   context: CallContext,
   files: NetworkFiles,
-  { network, unlessMade, abandoned, spec }: Extract<LookRun, { what: 'host' }>,
+  { network, unlessMade, abandoned, spec }: HostLook,
 ): Promise<NetworkFacts> {
   const known = lookAtKnown(files, network.bridge?.name)
   const isMade = unlessMade && isDeepStrictEqual(known.network, network) && isInPlace(network, known)
@@ -128,7 +131,7 @@ function networkState(context: CallContext) {
  */
 async function lookAtBridge(
   context: CallContext,
-  { network: { bridge }, abandoned }: Pick<Extract<LookRun, { what: 'host' }>, 'network' | 'abandoned'>,
+  { network: { bridge }, abandoned }: Pick<HostLook, 'network' | 'abandoned'>,
   attachments: readonly AttachmentSpec[],
 ): Promise<ObservedNamespace | undefined> {
   if (abandoned.length > 0) return await observeHost(context.run)

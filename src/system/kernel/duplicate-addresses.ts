@@ -5,18 +5,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
-import { nowMs } from '../../system/process/clock.ts'
-import type { CallContext } from '../call/context.ts'
+import { nowMs } from '../process/clock.ts'
+import type { Place } from './execute.ts'
 
 /** As upstream (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
 const settleMs = 5000
 const pauseMs = 50
 
 /** Waits until no address is tentative. Throws CniError 100 for a duplicate, or when it takes longer than 5 s. */
-export async function waitForDad(context: CallContext, netnsFd: number, ifName: string): Promise<void> {
+export async function waitForDad(place: Place, ifName: string): Promise<void> {
   const until = nowMs() + settleMs
   for (;;) {
-    const addresses = await podAddresses(context, netnsFd, ifName)
+    const addresses = await podAddresses(place, ifName)
     const failed = addresses.find((address) => address['dadfailed'] === true)
     if (failed) throw duplicate(ifName, String(failed['local']))
     if (!addresses.some((address) => address['tentative'] === true)) return
@@ -27,9 +27,9 @@ export async function waitForDad(context: CallContext, netnsFd: number, ifName: 
 
 type Json = Readonly<Record<string, unknown>>
 
-async function podAddresses(context: CallContext, netnsFd: number, ifName: string): Promise<readonly Json[]> {
+async function podAddresses({ run, netnsFd }: Place, ifName: string): Promise<readonly Json[]> {
   const args = [`--net=${podNetns}`, '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', ifName]
-  const output = await context.run({ file: 'nsenter', args, netnsFd })
+  const output = await run({ file: 'nsenter', args, ...(netnsFd !== undefined && { netnsFd }) })
   return readDocuments(output.stdout).flatMap((link) => (link['addr_info'] ?? []) as Json[])
 }
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The effects of an ADD on this machine: looks, state, addresses, a delegated plugin.
+
+import { defined } from '../../cni/model/defined.ts'
+import type { ChainedNetConf, InterfaceNetConf, NetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
+import { withExcluded } from '../../plan/ipam/range-overlap.ts'
+import { tablesInUse } from '../../plan/link/sbr.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { ifbName } from '../../plan/model/names.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import type { Master } from '../../plan/modes/driver.ts'
+import { bridgeOf, masterOf } from '../../plan/modes/drivers.ts'
+import { type NamesIn, namesIn } from '../../system/files/files.ts'
+import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
+import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
+import { isWireless, linkExists } from '../../system/kernel/kernel-files.ts'
+import type { OpenNetns } from '../../system/kernel/netns.ts'
+import { observeHost, observePod, observeQueues } from '../../system/kernel/observe.ts'
+import type { PlanPlace } from '../../system/kernel/run-plan.ts'
+import { uplinkName } from '../../system/kernel/uplink.ts'
+import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { healBeforeAdd } from '../recover/heal.ts'
+import { reclaimOrphans } from '../recover/orphan-reservations.ts'
+import { reclaimDead } from '../teardown/teardown.ts'
+import { lookAround } from './chained-look.ts'
+import { type Addition, reservePortsOf } from './intent.ts'
+import type { ChainedPort, InterfacePort, LeasePort, OrphanLink, PodPort } from './ports.ts'
+import { holderElsewhere, holderHere, requireApart } from './range-overlap.ts'
+import { lookAtKnown, sharedPort } from './shared-machine.ts'
+
+/** An attachment being made. `names`: links, records and addresses, each looked at once. */
+export interface Attaching<Conf extends NetConf> extends Addition<Conf> {
+  readonly record: AttachmentRecord
+  readonly names: NamesIn
+}
+
+/** Where the operations of an attachment run. */
+interface PodPlace {
+  readonly netns: OpenNetns
+  readonly place: PlanPlace
+}
+
+/** The effects of an ADD in the role of IPAM: addresses and state. */
+export function leasePort(attaching: Attaching<NetConf>): LeasePort {
+  const { files, key, record } = attaching
+  return {
+    reserveAddresses: async (excluded) => await leaseOf(attaching, excluded),
+    writeIntent: (spec, network) => writePending(files, { ...record, spec, ...(network && { network }) }),
+    finish: () => finish(files, key),
+  }
+}
+
+/** `sharing`: the files of the attachments that share the network: chained ones share other things than ours. */
+function podPort(attaching: Attaching<OwnNetConf>, { place }: PodPlace, sharing: NetworkFiles): PodPort {
+  const { context, conf, names } = attaching
+  const { writeIntent, finish } = leasePort(attaching)
+  return {
+    ...sharedPort(context, place, sharing),
+    writeIntent,
+    finish,
+    reservePorts: async (spec) => await reservePortsOf(attaching, spec),
+    lookAtKnown: () => lookAtKnown(sharing, bridgeOf(conf)),
+    networks: () => allNetworks(names),
+  }
+}
+
+/** The effects of an ADD that makes an interface. */
+export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPlace): InterfacePort {
+  const { context, conf, key, files } = attaching
+  return {
+    ...podPort(attaching, at, files),
+    ...leasePort(attaching),
+    lookAtMaster: async () => await lookAtMaster(context, masterOf(conf)?.master ?? uplinkName()),
+    lookAtRanges: async (network) => await requireApart(context, conf, { key, network, known: readNetwork(files) }),
+    lookAtTables: async (families) => tablesInUse(await observePod(context.run, at.netns.fd, families)),
+    delegate: async (type) => await delegatedOf(attaching, type),
+    lookAtOrphanLink: async (dev) => await lookAtOrphanLink(context, key, dev),
+  }
+}
+
+/** The effects of an ADD after another plugin. */
+export function chainedPort(attaching: Attaching<ChainedNetConf>, at: PodPlace): ChainedPort {
+  const { context, conf, key, files } = attaching
+  return {
+    ...podPort(attaching, at, chainedFiles(files)),
+    lookAround: async () => await lookAround({ run: context.run, netnsFd: at.netns.fd }, conf, key.ifName),
+    lookAtQueue: async (dev) => (await observeQueues(context.run, [dev])).get(dev),
+  }
+}
+
+/** Addresses of our own. `excluded`: what other interfaces have of the ranges. */
+async function leaseOf(attaching: Attaching<NetConf>, excluded: readonly string[]) {
+  const { context, conf, files, names } = attaching
+  const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
+  const isReserving = perPod > 0 || (conf.mode !== 'ipam' && conf.portMappings.length > 0)
+  const isHealed = isReserving && (await healBeforeAdd(context, { files, conf, perPod, names }))
+  const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
+  return await ownLease(requestOf({ ...attaching, names: isHealed ? namesIn : names }, ipam))
+}
+
+/** Addresses of another plugin, which are reserved like our own: our pool knows nothing of them. */
+async function delegatedOf(attaching: Attaching<NetConf>, type: string) {
+  const { context, call, conf } = attaching
+  const lease = await delegatedLease(context.run, conf, { type, path: call.path })
+  await claim(requestOf(attaching, conf.ipam), lease.ips)
+  return lease
+}
+
+function requestOf({ context, conf, files, key, names }: Attaching<NetConf>, ipam: NetConf['ipam']): LeaseRequest {
+  const reclaim = async () => {
+    await reclaimDead(context, files)
+    await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
+  }
+  const elsewhere = holderElsewhere(context, { conf, files, names })
+  const here = holderHere(context, { conf, files, key })
+  return { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, names, elsewhere, here }
+}
+
+async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {
+  const link = name !== '' && linkExists(name) ? (await observeHost(run, [name])).links.get(name) : undefined
+  return { name, ...defined({ link }), isWireless: isWireless(name) }
+}
+
+async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: string): Promise<OrphanLink> {
+  if (!linkExists(dev)) return { alias: undefined, links: [] }
+  const found = (await observeHost(run, [dev])).links.get(dev)
+  // Of a limited pod the ifb stays when its veth goes.
+  return { alias: found?.alias, links: [dev, ifbName(key)].filter(linkExists) }
+}

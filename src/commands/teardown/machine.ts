@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The effects of a teardown on this machine, and the removal of attachments with them.
+
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { type Removal, removalFromIds, removalOf } from '../../plan/order/removal.ts'
+import { isDiskRefusal } from '../../system/files/files.ts'
+import type { NetworkFiles } from '../../system/files/state.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
+import type { PlanPlace } from '../../system/kernel/run-plan.ts'
+import { releaseAddresses } from '../../system/store/addresses.ts'
+import { waitForHolder } from '../../system/store/lock.ts'
+import { releasePorts } from '../../system/store/ports.ts'
+import { forget, forgetFinished, writePending } from '../../system/store/records.ts'
+import { removeUpstream } from '../../system/upstream/attachment.ts'
+import { runnerIn } from '../call/beside.ts'
+import { type CallContext, openIfThere } from '../call/context.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { unusedChains } from './condition-chains.ts'
+import { elementsWithoutRecord } from './orphan-elements.ts'
+import { removeAttachment, type TeardownPort } from './removal.ts'
+
+/**
+ * Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held
+ * (teardown.ts).
+ */
+export async function removeRecorded(
+  context: CallContext,
+  files: NetworkFiles,
+  record: AttachmentRecord,
+): Promise<readonly Error[]> {
+  return await remove(context, removalOf(record, ownGroup(context)), { files, record })
+}
+
+/** The same of one that has no record, but reservations. */
+export async function removeUnrecorded(
+  context: CallContext,
+  files: NetworkFiles,
+  record: AttachmentRecord,
+): Promise<readonly Error[]> {
+  return await remove(context, removalFromIds(record.key, ownGroup(context)), { files, record })
+}
+
+/** An attachment that goes. `record`: as it is by now; its lock is held. */
+interface Leaving {
+  readonly files: NetworkFiles
+  readonly record: AttachmentRecord
+}
+
+/** Removes it, and returns the failures; what is gone is none. What a sandbox keeps is reported on stderr. */
+async function remove(context: CallContext, removal: Removal, leaving: Leaving): Promise<readonly Error[]> {
+  const { netns } = leaving.record
+  // Where the namespace is gone, so is what it had.
+  const isLive = removal.pod.length > 0 && netnsState(netns) === 'live'
+  const pod = isLive ? openIfThere(context, netns.path) : undefined
+  try {
+    const place = { run: context.cleanup, ...(pod && { netnsFd: pod.fd }) }
+    const port = teardownPort(context, place, leaving)
+    const { failures, refused } = await removeAttachment(port, removal, pod !== undefined)
+    for (const each of refused) process.stderr.write(`trestle: left in the sandbox: ${each.message}\n`)
+    return failures
+  } finally {
+    if (pod !== undefined) closeNetns(pod)
+  }
+}
+
+function teardownPort(context: CallContext, place: PlanPlace, { files, record }: Leaving): TeardownPort {
+  const { identity, whole } = context
+  const { key } = record
+  const of = { key, owner: identity, deadline: whole }
+  const own = { ...record, writer: identity }
+  const write = (now: AttachmentRecord) => {
+    writePending(files, now)
+    forgetFinished(files, key)
+  }
+  return {
+    run: runnerIn(context, place),
+    markLeaving: () => {
+      // A full disk must not keep links and rules: they go, and the record stays (del.ts, orPending).
+      try {
+        write({ ...own, pendingCleanup: ['its removal has not ended'] })
+      } catch {}
+    },
+    waitForRebuilds: async () => await waitForRebuilds(context, key),
+    lookAtPresent: (links, chains) => ({
+      links: new Set(links.filter(linkExists)),
+      unused: unusedChains(key, chains),
+    }),
+    lookAtElements: async () => await elementsWithoutRecord(context, files, key),
+    removeUpstream: async (upstream) => await removeUpstream(context.cleanup, { ...upstream, key }),
+    withdraw: () => {
+      try {
+        write(reservationsAlone(own))
+      } catch (error) {
+        // On a full disk there is no record from here on: a killed DEL is sent again, and finds the reservations by the
+        // attachment that they name.
+        if (!isDiskRefusal(error)) throw error
+        forget(files, key)
+      }
+    },
+    freePorts: async (ports) => await releasePorts(of, ports),
+    freeAddresses: async (addresses, cooldownS) =>
+      await releaseAddresses(files, of, { ...(addresses && { addresses }), cooldownS }),
+    forget: () => forget(files, key),
+    writePending: (texts) => write({ ...own, pendingCleanup: texts }),
+  }
+}
+
+/**
+ * Calls that rebuild the rules of all pods read the records under the machine's lock. Throws CniError 11 when it takes
+ * too long, 106 when a signal ends the wait: the mark stays, and a later call takes the rest away.
+ */
+async function waitForRebuilds(context: CallContext, { ifName, containerId }: AttachmentKey): Promise<void> {
+  const purpose = `remove the rules of ${ifName} of container ${containerId}`
+  await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
+}
+
+/** A record of reservations alone, as before anything was made. */
+function reservationsAlone({ spec: _, network: __, pendingCleanup: ___, ...intent }: AttachmentRecord) {
+  return intent
+}
+
+/** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
+function ownGroup({ identity }: CallContext): number {
+  return 0x40000000 + identity.pid
+}
