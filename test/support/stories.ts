@@ -65,8 +65,13 @@ function traced<Port extends object>(base: Port, happens: Happens<Port>, lines: 
       const effect =
         ({ ...happens.answers } as Record<string, Effect>)[name] ?? (target as Record<string, Effect>)[name]
       return (...args: readonly unknown[]) => {
+        if (name === 'locked') {
+          lines.push(`locked: ${args[0]}`)
+          const body = args[1] as () => Promise<unknown>
+          return body().finally(() => lines.push('unlocked'))
+        }
         if (name !== 'run') {
-          lines.push(name === 'locked' ? `locked: ${args[0]}` : name)
+          lines.push(name)
           return effect?.apply(target, [...args])
         }
         const plan = args[0] as Plan

@@ -54,8 +54,8 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
 }
 
 /**
- * Another ADD of it may have finished since the look before the intent record: a finished one is no longer pending.
- * Else no intent record stays.
+ * Throws CniError 103 when another ADD of the attachment finished between the look and the intent record, which is
+ * removed then.
  */
 async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {

@@ -86,7 +86,7 @@ type State =
   | {
       readonly at: 'to set up'
       readonly tried?: Failure | undefined
-      readonly isFirst: boolean
+      readonly isFirstTry: boolean
       readonly isCleared: boolean
     }
   | { readonly at: 'name taken'; readonly failed: Failure; readonly tried: Failure | undefined }
@@ -105,7 +105,7 @@ interface Ready {
 /** Writes down and makes the interface with the addresses that are known. */
 async function makeInterface(port: InterfacePort, facts: AddFacts): Promise<Made> {
   const { making, isThere } = await writeDown(port, facts)
-  let state: State = isThere ? { at: 'as configured' } : { at: 'to set up', isFirst: true, isCleared: false }
+  let state: State = isThere ? { at: 'as configured' } : { at: 'to set up', isFirstTry: true, isCleared: false }
   for (;;) {
     switch (state.at) {
       case 'as configured':
@@ -113,14 +113,14 @@ async function makeInterface(port: InterfacePort, facts: AddFacts): Promise<Made
         break
       case 'other bridge':
         wellEnded(await port.run(keepMacPlan(making)))
-        state = { at: 'to set up', tried: state.tried, isFirst: false, isCleared: false }
+        state = { at: 'to set up', tried: state.tried, isFirstTry: false, isCleared: false }
         break
       case 'to set up':
         state = await setUpAround(port, making, state)
         break
       case 'name taken':
         await removeOrphan(port, making, state.failed)
-        state = { at: 'to set up', tried: state.tried, isFirst: false, isCleared: true }
+        state = { at: 'to set up', tried: state.tried, isFirstTry: false, isCleared: true }
         break
       case 'set up':
         state = await runPod(port, making, state.network)
@@ -164,7 +164,7 @@ async function runUsual(port: InterfacePort, making: Making): Promise<State> {
     if (failed.reason === undefined) throw failed.error
     throwConflict(making, failed)
     // The bridge is gone or changed, or an orphan of ours is in the way.
-    return { at: 'to set up', tried: failed, isFirst: false, isCleared: false }
+    return { at: 'to set up', tried: failed, isFirstTry: false, isCleared: false }
   }
   throwFailure(making, unrepairable(run, rules))
   return { at: 'made', network: making.wanted, run, pod: side.pod, rules }
@@ -214,8 +214,8 @@ async function setUpAround(
   making: Making,
   state: Extract<State, { at: 'to set up' }>,
 ): Promise<State> {
-  const { tried, isFirst, isCleared } = state
-  const look = { unlessMade: isFirst, spec: making.spec, machineId: making.facts.machineId }
+  const { tried, isFirstTry, isCleared } = state
+  const look = { unlessMade: isFirstTry, spec: making.spec, machineId: making.facts.machineId }
   const end = await setUpShared(port, settingOf(making, tried), look)
   if (end.at === 'made') return { at: 'as configured' }
   if (end.at === 'set up') return end

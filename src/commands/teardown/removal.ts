@@ -27,7 +27,7 @@ export interface TeardownPort extends RunPort {
   /** Removes everything that the upstream plugins keep of a pod that was taken over. Returns the failures. */
   readonly removeUpstream: (upstream: NonNullable<Removal['upstream']>) => Promise<readonly Error[]>
   readonly withdraw: () => void
-  /** Absent: the ports, or addresses, whose reservations name the attachment. */
+  /** Frees these ports; undefined: every port whose reservation names the attachment. The same of addresses. */
   readonly freePorts: (ports: readonly HostPort[] | undefined) => Promise<void>
   readonly freeAddresses: (addresses: readonly string[] | undefined, cooldownS: number) => Promise<void>
   readonly forget: () => void

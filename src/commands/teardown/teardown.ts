@@ -64,8 +64,9 @@ export async function teardown(
 }
 
 /**
- * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a
- * full disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
+ * The same for an attachment whose record was lost: `record` is made up, and written before anything is removed; on a
+ * full disk the attachment is removed without it. Where another record of the attachment has come meanwhile, a new ADD
+ * has written that: nothing is removed.
  */
 export async function teardownWithoutRecord(
   context: CallContext,
@@ -87,7 +88,7 @@ function removalLock(context: CallContext, { key }: AttachmentRecord): LockReque
   return { ...attachmentLock(context, key, 'take an attachment down'), isDispensable: true }
 }
 
-/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (teardownWithoutRecord). */
+/** Whether the record's ADD was refused or killed. A record that a DEL made up has no ADD (teardownWithoutRecord). */
 function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
   const same = stored.filter((each) => each.record.createdAt === createdAt)
   return configDigest !== '' && same.every((each) => each.isPending && each.record.pendingCleanup === undefined)

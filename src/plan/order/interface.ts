@@ -95,7 +95,7 @@ export function curedPodPlan({ pod, all }: PodSide, run: PlanRun, cures: readonl
   }
 }
 
-/** Somebody made it anew: the ports of all pods are off it, and they know the gateway by its MAC. */
+/** Gives a bridge that somebody made anew its former MAC: the pods know the gateway by it. */
 export function keepMacPlan(making: Making): Plan {
   return planOfOne('keep the MAC', 'somebody has made the bridge anew', {
     kind: 'batch',

@@ -80,7 +80,7 @@ export function hasRules({ host }: Removal): boolean {
   return host.some(({ kind }) => kind === 'nft.del')
 }
 
-/** Grace periods of the kernel, which end a removal, are nothing to wait for: where it is done, that shows. */
+/** The kernel ends a removal with a grace period. The stage does not wait for it where an earlier proof shows the end. */
 function removalStage(id: string, ops: readonly Op[], proofOf: (ops: readonly Op[]) => EarlyProof | undefined): Stage {
   const proof = proofOf(ops)
   return { id, run: { kind: 'batch', ops, tolerates: 'absent' }, after: ['pod'], anyway: true, ...(proof && { proof }) }

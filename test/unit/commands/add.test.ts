@@ -171,11 +171,17 @@ const cases: readonly Case[] = [
   },
 ]
 
+const head = `A line is an effect (src/commands/attach/ports.ts); a plan has a line for each of its stages below it, with the stages
+that have to end before and the kinds of its operations. Before each story the intent record is on disk
+(src/commands/attach/intent.ts); a failed one is undone after it (src/commands/verbs/add.ts).
+`
+
 it('goes as test/cases/story-of-add.txt tells', async () => {
   const texts = cases.map(async ({ name, conf, finds = 'later', role = 'main', happens }) => {
     const key = { ...goldenKey, role }
     const begun = { key, conf: readAny(conf), netns: '/run/netns/a', mtu: 1500, machineId: 'm' }
     return `# ${name}\n${(await storyOfAdd(begun, finds, happens)).join('\n')}\n`
   })
-  await expect((await Promise.all(texts)).join('\n')).toMatchFileSnapshot('../../cases/story-of-add.txt')
+  const all = [head, ...(await Promise.all(texts))].join('\n')
+  await expect(all).toMatchFileSnapshot('../../cases/story-of-add.txt')
 })
