@@ -87,11 +87,19 @@ export function wantedNetwork(facts: AddFacts, { ips, mtu }: AttachmentSpec): Ne
   const { conf, known, machineId } = facts
   const excluded = conf.ipam.kind === 'pool' ? facts.ranges.excluded : []
   const now = { ...buildNetworkSpec(conf, ips, { mtu, machineId }), ...(excluded.length > 0 ? { excluded } : {}) }
-  const merged = mergeNetworks(known?.network, now, conf.ipam.kind === 'pool')
+  const all = mergeNetworks(known?.network, now, conf.ipam.kind === 'pool')
+  const merged = isWithoutLease(facts) ? { ...all, ...leasedParts(facts, all) } : all
   const { bridge } = merged
   if (bridge === undefined || known?.network?.bridge?.name !== bridge.name || !known.hasBridge) return merged
   // A bridge keeps the MAC and MTU it was made with, or was found with.
   return { ...merged, bridge: { ...bridge, mac: known.network.bridge.mac, mtu: known.network.bridge.mtu } }
+}
+
+/** The parts that earlier leases made: live pods need them also while a delegated plugin has not given this lease. */
+function leasedParts({ conf, known }: AddFacts, { bridge }: NetworkSpec): Pick<NetworkSpec, 'masquerade' | 'ranges'> {
+  const { masquerade, ranges, bridge: before } = known?.network ?? {}
+  if (before?.name !== bridge?.name) return {}
+  return { ...(ranges && { ranges }), ...(conf.ipMasq && masquerade && { masquerade }) }
 }
 
 /** Whether the network was set up as it is wanted, and files show its shared parts: no process has to look at it. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ipam.type of another plugin: how it is called, and what becomes of its answers and its failures.
 
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
@@ -48,6 +48,20 @@ describe('a delegated IPAM plugin', () => {
     expect(plugin.calls()).toEqual(['ADD', 'CHECK', 'STATUS', 'GC', 'DEL'])
     expectNothingLeft(host, before)
   })
+
+  it.each(['bridge', 'ptp'])(
+    'leaves the masquerade of live pods alone while it is asked and when it refuses: %s',
+    (mode) => {
+      const masq = ipamConf({ type: 'scripted' }, { ipMasq: true, mode })
+      const ADD = `nft list set inet trestle masq4 >during; case $CNI_CONTAINERID in w) ${refuse(11, 'no')} ;; *) ${answer()} ;; esac`
+      const plugin = install({ ADD })
+      attach(host, masq, { path: plugin.path })
+      const { rules } = snapshot(host)
+      expectError(host.cni('ADD', masq, { id: 'w', netns: host.pod('w'), path: plugin.path }), 11, 'no')
+      expect(readFileSync(`${plugin.path}/during`, 'utf8')).toContain('10.66.0.0/24')
+      expect(snapshot(host).rules).toEqual(rules)
+    },
+  )
 
   it('sees the environment and the very text of the configuration', () => {
     const plugin = install({ ADD: answer() })

@@ -31,6 +31,14 @@ const refusedAdd = (conf: object, message: string | RegExp) => {
   expectNothingLeft(host, before)
   host.removePod(netns)
 }
+/** Ends a pod. The kernel takes its link away a moment after its namespace (net/core/net_namespace.c, cleanup_net). */
+const endPod = ({ netns, result }: Pod) => {
+  host.removePod(netns)
+  const names = new Set(result.interfaces.map(({ name }) => name))
+  const isThere = () =>
+    onHostJson(host, ['link', 'show', 'type', 'veth']).some(({ ifname }) => names.has(String(ifname)))
+  for (let looks = 0; looks < 100 && isThere(); looks++) runLine(host, 'sleep 0.05')
+}
 const bridges = () => onHostJson(host, ['link', 'show', 'type', 'bridge']).map(({ ifname }) => ifname)
 const reach = (...pods: readonly Pod[]) => {
   for (const pod of pods)
@@ -96,7 +104,7 @@ describe('the range on another bridge', () => {
 
   it('takes the place of a bridge whose pods are dead, or have left no record', () => {
     const pod = attach(host, netConf())
-    host.removePod(pod.netns)
+    endPod(pod)
     attach(host, netConf({ bridge: 'br7' }), { id: 'young' })
     expect(bridges()).toEqual(['br7'])
     expectSilent(later(host, 'DEL', { conf: netConf({ bridge: 'br7' }), pod }))
