@@ -184,12 +184,8 @@ async function runWithCures(port: InterfacePort, plan: Plan, side: PodSide): Pro
   let run = await port.run(plan)
   for (;;) {
     const failed = outcomeOf(run, side.pod)?.failed
-    const cure =
-      failed &&
-      cureInPod(
-        failed,
-        cures.some((each) => 'fix' in each),
-      )
+    const isFixed = cures.some((each) => 'fix' in each)
+    const cure = failed && cureInPod(failed, isFixed)
     if (cure === undefined) return run
     cures.push(cure)
     run = continued(run, await port.run(curedPodPlan(side, run, cures)))

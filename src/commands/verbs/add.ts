@@ -128,7 +128,7 @@ async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () 
       ...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),
     ]
     if (conf.ipam.kind === 'delegated') {
-      // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
+      // CNI spec 1.1.0, section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
       const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
       await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
     }
@@ -139,8 +139,8 @@ async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () 
 }
 
 /**
- * A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may
- * have.
+ * Whether DEL failed as ADD did because the delegated plugin is absent: an absent plugin has nothing to undo, and the
+ * error of the ADD says so already.
  */
 function isSameMissing(failure: Error, error: unknown): boolean {
   const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed

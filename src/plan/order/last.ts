@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ADD may end with: flows and default routes that were there before.
+// The plans that an ADD may end with: stages that waited for rules, flows and default routes older than the ADD.
 
 import type { AttachmentSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'

@@ -211,7 +211,7 @@ export function allNetworks(names?: NamesIn): readonly NetworkSpec[] {
   return networkParts().flatMap((files) => knownNetwork(files, names) ?? [])
 }
 
-/** What chained attachments share has a name of its own (plan/modes/chained-spec.ts). */
+/** What chained attachments share has a name of its own (plan/modes/chained.ts). */
 function isOf(files: NetworkFiles, { name }: NetworkSpec): boolean {
   const directory = files.directory.slice(files.directory.lastIndexOf('/') + 1)
   const isChained = isChainedPart(files)
