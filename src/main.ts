@@ -14,10 +14,8 @@ import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
 import { tallyCall } from './system/process/call-tally.ts'
 import { nowMs } from './system/process/clock.ts'
-import { reportIgnoredWords } from './system/process/ignored-words.ts'
 import { loadBundle } from './system/process/load-bundle.ts'
-import { writeAll } from './system/process/output.ts'
-import { readStdin } from './system/process/stdin.ts'
+import { readStdin, reportIgnoredWords, writeAll } from './system/process/stdio.ts'
 import { phase, startTrace, writeTrace } from './system/process/trace.ts'
 
 // reallyExit skips exit handlers and pending asynchronous writes: everything was written synchronously.

@@ -17,8 +17,7 @@ import type { Plan } from '../plan/order/stage.ts'
 import { namesOnce } from '../system/files/files.ts'
 import { networkFiles } from '../system/files/state.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
-import { prestart } from '../system/process/prestart.ts'
-import { inFiles } from '../system/process/runner.ts'
+import { inFiles, prestart } from '../system/process/runner.ts'
 
 /** A pod network in the short form, with what a pod may ask for. */
 export const podNetwork = {

@@ -3,8 +3,8 @@
 // them. From the journal, else from log files.
 
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { isOnPath } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
-import { isOnPath } from '../../system/process/tools.ts'
 import { recognise } from '../explain/recognise.ts'
 import { unreadable } from '../shell/read-input.ts'
 import type { LoggedError } from './facts.ts'

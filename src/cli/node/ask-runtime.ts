@@ -4,7 +4,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { request } from 'node:http'
-import { pathWithTools } from '../../system/process/runner.ts'
+import { pathWithTools } from '../../system/process/programs.ts'
 import { flagOf, programOf, type RuntimeProcess } from './processes.ts'
 import { type CniSettings, containerdSettings, crioSettings, statusLoad, statusSettings } from './runtime-settings.ts'
 import { tableOf } from './toml-file.ts'

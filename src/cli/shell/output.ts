@@ -4,7 +4,7 @@
 
 import { isatty } from 'node:tty'
 import { CniError, printable } from '../../cni/model/error.ts'
-import { writeAll } from '../../system/process/output.ts'
+import { writeAll } from '../../system/process/stdio.ts'
 
 /** The outputs of a command. `hasColour`: stdout accepts escape sequences. */
 export interface Output {

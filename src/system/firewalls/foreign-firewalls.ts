@@ -19,8 +19,8 @@ import { acceptPriority } from '../../plan/rules/accept-rules.ts'
 import { type ChainPlace, placeText } from '../../plan/rules/host-accept.ts'
 import { tableName } from '../../plan/rules/ruleset.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
+import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
-import { isOnPath } from '../process/tools.ts'
 
 /** A base chain to look through. */
 export interface ForeignBase {

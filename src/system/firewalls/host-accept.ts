@@ -9,8 +9,8 @@ import { acceptedOf, trustedZone, type ZoneMember } from '../../plan/rules/host-
 import { decodeZones, encodeZones } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
+import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
-import { isOnPath } from '../process/tools.ts'
 import { firewallError } from './refused.ts'
 
 /**

@@ -5,8 +5,8 @@
 import { CniError, oneLine } from '../../cni/model/error.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
 import { masked } from '../../cni/model/secrets.ts'
+import { isExecutable } from '../process/programs.ts'
 import type { Output, Run } from '../process/runner.ts'
-import { isExecutable } from '../process/tools.ts'
 
 /** A call to a delegated plugin. `path`: CNI_PATH, split; `stdin`: the configuration as it came. */
 export interface Delegation {

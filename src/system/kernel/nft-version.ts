@@ -6,8 +6,8 @@ import { statSync } from 'node:fs'
 import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/stored-tool.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
+import { fileOf } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
-import { fileOf } from '../process/tools.ts'
 
 /** The oldest one that takes our rules: those before open /dev/stdin by name, which open(2) refuses for a socket. */
 const oldest = [1, 0, 2] as const

@@ -20,7 +20,7 @@ import type {
   Stage,
   StageRun,
 } from '../../plan/order/stage.ts'
-import type { Prestarted } from '../process/prestart.ts'
+import type { Prestarted } from '../process/runner.ts'
 import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'
 

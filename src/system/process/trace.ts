@@ -7,7 +7,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { nowMs } from './clock.ts'
-import { writeAll } from './output.ts'
+import { writeAll } from './stdio.ts'
 
 /** An event as it is written: `X` has a duration, `i` is a moment, `M` names a track (`tid`). */
 interface TraceEvent {

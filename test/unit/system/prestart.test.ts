@@ -2,8 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { nowMs } from '../../../src/system/process/clock.ts'
-import { prestart } from '../../../src/system/process/prestart.ts'
-import { inFiles, runnerUntil } from '../../../src/system/process/runner.ts'
+import { inFiles, prestart, runnerUntil } from '../../../src/system/process/runner.ts'
 
 let directory: string
 beforeEach(() => {

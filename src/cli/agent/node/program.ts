@@ -18,7 +18,8 @@ import {
 import { basename } from 'node:path'
 import { oneLine } from '../../../cni/model/error.ts'
 import { ownerMark } from '../../../system/files/files.ts'
-import { pathWithTools, type Run } from '../../../system/process/runner.ts'
+import { pathWithTools } from '../../../system/process/programs.ts'
+import type { Run } from '../../../system/process/runner.ts'
 import { sweepTemporaries } from '../../../system/store/sweep.ts'
 import { isSameFile, knowSame, marksOf } from './same-file.ts'
 

@@ -5,8 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { isAwaited, onHost } from '../../../system/process/host-programs.ts'
-import { pathWithTools } from '../../../system/process/runner.ts'
+import { isAwaited, onHost, pathWithTools } from '../../../system/process/programs.ts'
 
 const againMs = 5000
 

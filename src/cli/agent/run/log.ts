@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's log: one JSON object a line on standard output.
 
-import { writeAll } from '../../../system/process/output.ts'
+import { writeAll } from '../../../system/process/stdio.ts'
 
 export type Level = 'info' | 'warning' | 'error'
 

@@ -1,9 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
+// Whether a program is installed, without starting it.
+
+import { accessSync, constants, lstatSync, statSync } from 'node:fs'
+import { ofHost } from './process-identity.ts'
+
+/** The tools live in sbin; a runtime's PATH often has none. */
+const toolPath = '/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** PATH for tools: the caller's first, so that an operator's own build wins. */
+export function pathWithTools(path = process.env['PATH']): string {
+  return path ? `${path}:${toolPath}` : toolPath
+}
+
+/** Whether the runner finds a program: in one of its directories, or on the machine that this container is on. */
+export function isOnPath(tool: string): boolean {
+  return fileOf(tool) !== undefined || isShared(tool)
+}
+
+/** The file that the runner starts for a program; undefined where there is none. */
+export function fileOf(tool: string): string | undefined {
+  const files = pathWithTools()
+    .split(':')
+    .map((directory) => `${directory}/${tool}`)
+  return files.find(isExecutable)
+}
+
+/** Whether a file is one that we may start. A directory has an x, too. */
+export function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return statSync(file).isFile()
+  } catch {
+    return false
+  }
+}
+
 // Programs that a process in a container takes from the machine. A table that one version of nft made another one may
 // read wrongly or not at all, and firewalld is asked by its own command, over the machine's D-Bus.
-
-import { lstatSync } from 'node:fs'
-import { ofHost } from './process-identity.ts'
 
 /** A program and its arguments. */
 interface Words {
@@ -22,7 +55,7 @@ export function isOnHost(name: string): boolean {
 }
 
 /** Whether a program is run on the machine, from a process with another root. */
-export function isShared(name: string): boolean {
+function isShared(name: string): boolean {
   return isOfMachine(name) && isOnHost(name)
 }
 

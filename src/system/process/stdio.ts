@@ -2,12 +2,11 @@
 // Standard input, read without ever being stuck in read(2): a signal is handled while a caller keeps it open in
 // silence, and a call has its deadline from the start. As a rule everything is there already and is read at once.
 
-import { constants, fstatSync, openSync, readSync } from 'node:fs'
+import { constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError, printable } from '../../cni/model/error.ts'
 import { nowMs } from './clock.ts'
-import { reportIgnoredWords } from './ignored-words.ts'
 import type { Deadline } from './runner.ts'
 
 /** The largest real configuration is a GC of a full node, 0.1 MiB. */
@@ -98,4 +97,40 @@ function readOnce(fd: number, chunk: Buffer): number | undefined {
 
 function textOf({ chunks }: Reader): string {
   return Buffer.concat(chunks).toString('utf8')
+}
+
+// Writing to a descriptor at once: what was written is written when the process ends.
+
+/** Writes all of the text. Throws the system's error, EPIPE where the reader has gone. */
+export function writeAll(fd: number, text: string): void {
+  const bytes = Buffer.from(text)
+  let at = 0
+  while (at < bytes.length) at += whenReady(() => writeSync(fd, bytes, at))
+}
+
+/** A pipe may be non-blocking: EAGAIN is tried again a millisecond later. */
+function whenReady(attempt: () => number): number {
+  for (;;) {
+    try {
+      return attempt()
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+    }
+  }
+}
+
+// A person with CNI_COMMAND in the shell's environment: `trestle lint FILE` is a runtime's call then, and waits for a
+// configuration. Asked only where a call waits or fails: runtimes give no words.
+
+let isReported = false
+
+/** Says once on stderr that the words of the command line are not looked at, where standard input is a terminal. */
+export function reportIgnoredWords(): void {
+  const words = process.argv.slice(2)
+  // Not imported above: the start-up snapshot goes without it.
+  if (isReported || words.length === 0 || !process.getBuiltinModule('node:tty').isatty(0)) return
+  isReported = true
+  const notice = `trestle: CNI_COMMAND is set, so this is a runtime's call: "${words.join(' ')}" is ignored`
+  process.stderr.write(printable(`${notice}, the configuration is read from standard input; unset CNI_COMMAND\n`))
 }
