@@ -4,8 +4,7 @@
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { ChainedNetConf } from '../../cni/model/net-conf.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained.ts'
-import { observePod } from '../../system/kernel/observe.ts'
-import { observeHostLinks } from '../../system/kernel/observe-host-links.ts'
+import { observeHostLinks, observePod } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 
 /** Pod and host side by side: a process each, and one more for IPv6 rules where sbr is set. `dev`: the interface. */

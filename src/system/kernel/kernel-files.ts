@@ -2,7 +2,16 @@
 // The kernel through /proc: no process needed, and always the network namespace we run in, which
 // /sys/class/net is not (it shows the namespace of whoever mounted it).
 
-import { accessSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  writeFileSync,
+} from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
@@ -138,5 +147,43 @@ function writeKey(key: string, value: string, why: string): void {
       details: `writing ${value} to /proc/sys/${key}: ${refused.message}${missing ? `; ${missing.hint}` : ''}`,
       cause: error,
     })
+  }
+}
+
+// Files of /proc that grow with the node, read only as far as needed.
+
+const chunkBytes = 16 * 1024
+
+/**
+ * A read ends where the next line would not fit into the kernel's page, or at the end of the file (fs/seq_file.c,
+ * seq_read_iter); no line is longer than half a page. To be told of the end once more, by nothing, the kernel looks
+ * through all its sockets again.
+ */
+const halfPage = 2048
+
+/**
+ * The file's lines, as many at a time as the kernel gives (a page), without the last line break. Nothing where it
+ * cannot be opened. Throws the system's error where reading fails.
+ */
+export function* blocksOf(path: string): Generator<string> {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch {
+    return
+  }
+  try {
+    const chunk = Buffer.allocUnsafe(chunkBytes)
+    let begun = ''
+    for (let isLast = false; !isLast; ) {
+      const got = readSync(fd, chunk)
+      isLast = got < halfPage
+      const text = begun + chunk.toString('latin1', 0, got)
+      const end = text.lastIndexOf('\n')
+      begun = text.slice(end + 1)
+      if (end > 0) yield text.slice(0, end)
+    }
+  } finally {
+    closeSync(fd)
   }
 }

@@ -4,7 +4,7 @@
 import { CniError } from '../../cni/model/error.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
 import { type Listener, listensOn, readListener } from '../../plan/rules/listening.ts'
-import { blocksOf } from './proc-blocks.ts'
+import { blocksOf } from './kernel-files.ts'
 
 /** About 7000 sockets. Listening TCP sockets come first, so this bounds UDP only. */
 const mostBytes = 1024 * 1024

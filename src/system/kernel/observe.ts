@@ -200,3 +200,33 @@ function notSeen(what: string, output: Output): CniError {
     details: `${output.stderr}${missing?.hint ?? ''}`,
   })
 }
+
+// Which link the host would send packets to an address by: its routing decision, not a listing of its routes.
+
+/** What to ask of the host: links by name, all of them without `names`, and the ways to addresses without prefix. */
+interface RouteQuestion {
+  readonly names: readonly string[] | undefined
+  readonly addresses: readonly string[]
+}
+
+/** The host's links, and the link to each address; an address that the host cannot reach has none. One process. */
+export async function observeHostLinks(
+  run: Run,
+  { names, addresses }: RouteQuestion,
+): Promise<{ host: ObservedNamespace; hostLinks: ReadonlyMap<string, string> }> {
+  const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
+  const queries = [...links, ...addresses.map((address) => toBatchLine(['route', 'get', address]))]
+  const output = await run({
+    file: 'ip',
+    args: ['-j', '-d', '-force', '-batch', '-'],
+    stdin: `${queries.join('\n')}\n`,
+  })
+  // "Network is unreachable" is an answer as well.
+  if (reasonOf(output.stderr) !== 'invalid') requireSeen(output, 'ip')
+  const documents = readDocuments(output.stdout)
+  const hostLinks = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
+  return {
+    host: { links: readLinks(documents), routes: new Map() },
+    hostLinks: new Map(hostLinks.map((entry) => [String(entry['dst']), String(entry['dev'])])),
+  }
+}

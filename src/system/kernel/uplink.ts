@@ -3,8 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import type { NamesIn } from '../files/files.ts'
-import { isOwnSysfs, nodeLinks, readKey } from './kernel-files.ts'
-import { blocksOf } from './proc-blocks.ts'
+import { blocksOf, isOwnSysfs, nodeLinks, readKey } from './kernel-files.ts'
 
 const mostLinks = 100
 

@@ -19,7 +19,7 @@ type Later = (give: (text: string) => void) => void
 export interface Command {
   readonly file: string
   readonly args: readonly string[]
-  /** A function: the process starts at once, and waits for what is given to that function's argument (prestart.ts). */
+  /** A function: the process starts at once, and waits for what is given to that function's argument (prestart). */
   readonly stdin?: string | Later
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>

@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'processes of other users that have the descriptor are ended, too',
-    file: 'src/system/process/process-holding.ts',
+    file: 'src/system/process/call-processes.ts',
     find: 'return hasOpen(pid, file) && isRoots(pid) && ',
     replace: 'return hasOpen(pid, file) && ',
     caughtBy: { project: 'netns', file: 'test/netns/processes/killed-tools.test.ts', test: 'other processes live on' },
