@@ -2,7 +2,7 @@
 // The agent's routes to and from `ip -batch` (ip-route(8)).
 
 import { bitsOf, familyOf } from '../cni/model/address.ts'
-import { type NodeRoute, type RouteChange, routeMetric, routeProtocol } from '../plan/agent/node-route.ts'
+import { type NodeRoute, type RouteChange, routeMetric, routeProtocol } from '../plan/agent/routes.ts'
 import { mainTable } from '../plan/model/rtnetlink.ts'
 import { toBatchLine } from './batch-line.ts'
 import { readDocuments } from './read-ip.ts'

@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path'
 import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
 import { describe, expect, it } from 'vitest'
 import { agentCommand } from '../../src/cli/agent/command.ts'
-import { settingsOf } from '../../src/cli/agent/settings/settings.ts'
-import { lookAtTemplate } from '../../src/cli/agent/settings/template.ts'
+import { settingsOf } from '../../src/cli/agent/settings.ts'
+import { lookAtTemplate } from '../../src/cli/agent/template.ts'
 import { conflistText } from '../../src/plan/agent/conflist.ts'
 
 interface PodSpec {

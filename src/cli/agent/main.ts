@@ -6,11 +6,11 @@ import { setHostRoot } from '../../system/process/process-identity.ts'
 import { type Command, runCommand } from '../shell/command.ts'
 import { standardOutput } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
+import { runAgent } from './agent.ts'
 import { agentCommand } from './command.ts'
-import { keepHeapSmall, shrinkHeap } from './node/heap.ts'
-import { runAgent } from './run/agent.ts'
-import { runUninstall } from './run/uninstall.ts'
-import { type Settings, settingsOf } from './settings/settings.ts'
+import { keepHeapSmall, shrinkHeap } from './heap.ts'
+import { type Settings, settingsOf } from './settings.ts'
+import { runUninstall } from './uninstall.ts'
 
 /** Runs the agent; the first argument is `agent`. Returns the exit code; never rejects. */
 export async function main([, ...words]: readonly string[]): Promise<number> {

@@ -14,10 +14,9 @@ import {
   parseCidr,
   subtract,
 } from '../../cni/model/address.ts'
-import { type Claimed, type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import { addressesHere, addressJudge, type Here, isForOneLink, type Listed } from './node-addresses.ts'
-import { isPartOf, isPublic, soundRange } from './pod-range.ts'
+import { type Claimed, type ClaimedRanges, claimedRanges, isPartOf, isPublic, soundRange } from './node-ranges.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
 /** Another node with the ranges that are routed to it. `addresses`: its InternalIPs, canonical, but wrong ones. */

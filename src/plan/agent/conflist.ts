@@ -3,13 +3,14 @@
 // joins or leaves changes nothing in it.
 
 import { usualMode } from '../../cni/config/config-bridge.ts'
-import { asObject } from '../../cni/json/json-object.ts'
+import { configKeys } from '../../cni/config/config-schema.ts'
+import { withKnownKeys } from '../../cni/json/json-keys.ts'
+import { asObject, isObject } from '../../cni/json/json-object.ts'
 import type { Mode } from '../../cni/model/net-conf.ts'
 import { ownType } from '../../cni/model/own-type.ts'
-import { emptyTemplate, type Template } from './template.ts'
 
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
-export interface ConflistFacts {
+interface ConflistFacts {
   readonly name: string
   readonly mode: Mode
   readonly cniVersion: string
@@ -39,4 +40,73 @@ export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts):
 /** The text of the configuration file. The same facts give the same text. */
 export function conflistText(facts: ConflistFacts): string {
   return `${JSON.stringify(conflist(facts), undefined, 2)}\n`
+}
+
+// What an operator may say of the configuration that the agent writes: a list of plugins without what the Node says.
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** `own`: keys of trestle; `others`: plugins after it; `list`: keys beside the plugins. */
+export interface Template {
+  readonly list: Fields
+  readonly own: Fields
+  readonly others: readonly unknown[]
+}
+
+export const emptyTemplate: Template = { list: {}, own: {}, others: [] }
+
+/** A key that the template may not have, and what to do; `steps`: where it is. */
+interface Decided {
+  readonly steps: readonly (string | number)[]
+  readonly message: string
+  readonly cure: string
+}
+
+const ofNode = "leave it out: ranges and routes come from the Node's podCIDRs"
+
+/** Keys of trestle that are decided elsewhere, in lower case. */
+const decidedElsewhere: Readonly<Record<string, string>> = {
+  podcidr: ofNode,
+  ipam: ofNode,
+  bridge: 'leave it out: the agent names the bridge',
+  mode: 'use the option --mode of the agent',
+}
+
+/** The template that a JSON object is; its keys in their own spelling. */
+export function templateOf(root: Fields): Template {
+  const { plugins, ...list } = root
+  const [own, ...others] = Array.isArray(plugins) ? plugins : []
+  const { type: _, ...keys } = asObject(withKnownKeys(own, configKeys))
+  return { list, own: keys, others }
+}
+
+/** What the template says and has no say in. `name`: of the network, which state is kept under. */
+export function decidedKeys(root: Fields, name: string): readonly Decided[] {
+  const plugins = Array.isArray(root['plugins']) ? root['plugins'] : []
+  const first = asObject(plugins[0])
+  const keys = Object.keys(first).flatMap((key): readonly Decided[] => {
+    const cure = decidedElsewhere[key.toLowerCase()]
+    return cure === undefined ? [] : [{ steps: ['plugins', 0, key], message: `${key} is not the template's`, cure }]
+  })
+  const isOwn = !isObject(plugins[0]) || first['type'] === ownType
+  const ofType = { steps: ['plugins', 0, 'type'], message: 'the first plugin is another one', cure: `use "${ownType}"` }
+  const isNamed = root['name'] === undefined || root['name'] === name
+  const ofName = { steps: ['name'], message: `the network is named "${name}"`, cure: 'leave the name out' }
+  return [...(isNamed ? [] : [ofName]), ...(isOwn ? [] : [ofType]), ...keys]
+}
+
+/** The MTU that the template gives to pods; undefined where they get the uplink's. */
+export function templateMtu({ own: { mtu } }: Template): number | undefined {
+  return typeof mtu === 'number' && mtu !== 0 ? mtu : undefined
+}
+
+/** The template for ranges that live pods on another bridge have: `allowOverlap` is about other programs' subnets. */
+export function withoutOverlap(template: Template): Template {
+  const { allowOverlap: _, ...own } = template.own
+  return { ...template, own }
+}
+
+/** Whether the template says that pods' ranges may overlap subnets of the node. */
+export function allowsOverlap({ own: { allowOverlap } }: Template): boolean {
+  return allowOverlap === true
 }

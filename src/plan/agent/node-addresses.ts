@@ -14,7 +14,7 @@ import {
   lastOf,
   parseCidr,
 } from '../../cni/model/address.ts'
-import type { ClaimedRanges } from './claimed-ranges.ts'
+import type { ClaimedRanges } from './node-ranges.ts'
 import type { Problem } from './problem.ts'
 
 /** A range that leads to a link of this node. `isOfLink`: the kernel's own route, for an address or an advertised prefix. */

@@ -3,10 +3,9 @@
 
 import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import { isPodLinkName } from '../model/names.ts'
-import { isAgentBridge } from './bridge-name.ts'
 import type { Peer } from './cluster-view.ts'
+import { isAgentBridge } from './new-pods.ts'
 import type { Here, Subnet } from './node-addresses.ts'
-import { isOwnRoute, type NodeRoute, type RouteChange, routeMetric } from './node-route.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
 /**
@@ -214,4 +213,75 @@ function isSame(there: NodeRoute | undefined, { gateway, dev }: Wanted): boolean
 function describe({ dst, gateway, dev, metric }: NodeRoute): string {
   const by = gateway === undefined ? '' : ` via ${gateway}`
   return `${dst}${by}${dev === undefined ? '' : ` dev ${dev}`} metric ${metric}`
+}
+
+// Routes of the node as the agent sees them, and which of them are its own.
+
+/**
+ * The protocol of the agent's routes (rtnetlink(7), rtm_protocol): free in iproute2's rt_protos. A network manager that
+ * keeps its hands off other protocols leaves them alone.
+ */
+export const routeProtocol = 116
+
+/** Their metric, likewise: below nothing that a person adds without one, and unlike the kernel's own. */
+export const routeMetric = 116
+
+/** A route of the main table. `dst`: a CIDR; absent `dev`: none, as of an unreachable one; `source`: an own address. */
+export interface NodeRoute {
+  readonly dst: string
+  readonly type: string
+  readonly gateway?: string
+  readonly dev?: string
+  readonly source?: string
+  readonly metric: number
+  readonly protocol: number
+}
+
+/** One change of a route of the agent's. Without `gateway` it is an unreachable one. `why` completes "could not …". */
+export interface RouteChange {
+  readonly verb: 'replace' | 'del'
+  readonly dst: string
+  readonly gateway?: string
+  readonly dev?: string
+  readonly why: string
+}
+
+/** Whether the agent made it. */
+function isOwnRoute({ protocol }: NodeRoute): boolean {
+  return protocol === routeProtocol
+}
+
+// The main table after changes of our own: known without a look. What `ip monitor` then tells of them is no news.
+
+/** The table when the changes are made. */
+export function routesAfter(routes: readonly NodeRoute[], changes: readonly RouteChange[]): readonly NodeRoute[] {
+  if (changes.length === 0) return routes
+  const changed = new Set(changes.map(({ dst }) => dst))
+  const made = changes.filter(({ verb }) => verb === 'replace')
+  return [
+    ...routes.filter((route) => !isOwnRoute(route) || !changed.has(route.dst)),
+    ...made.map(({ dst, gateway, dev }) => ({
+      dst,
+      type: gateway === undefined ? 'unreachable' : 'unicast',
+      ...(gateway === undefined ? {} : { gateway }),
+      ...(dev === undefined ? {} : { dev }),
+      metric: routeMetric,
+      protocol: routeProtocol,
+    })),
+  ]
+}
+
+/** Whether a line of `ip -o monitor route` tells of one of our routes what the table has already. */
+export function isEcho(line: string, routes: readonly NodeRoute[] | undefined): boolean {
+  const [, deleted, type, dst] = /^(Deleted )?(unreachable )?(\S+\/\d+) .*\bproto 116\b/.exec(line) ?? []
+  if (routes === undefined || dst === undefined) return false
+  const gateway = /\bvia (\S+)/.exec(line)?.[1]
+  const isThere = routes.some(
+    (route) =>
+      route.dst === dst &&
+      isOwnRoute(route) &&
+      route.gateway === gateway &&
+      (type !== undefined) === (gateway === undefined),
+  )
+  return isThere === (deleted === undefined)
 }

@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ItemReader } from '../../../../src/cli/agent/api/json-items.ts'
-import { lineReader } from '../../../../src/cli/agent/api/json-lines.ts'
+import { ItemReader } from '../../../../src/cli/agent/json-items.ts'
+import { lineReader } from '../../../../src/cli/agent/request.ts'
 
 /** The text in chunks, each of the size that comes next. */
 function cut(text: string, sizes: readonly number[]): readonly Buffer[] {

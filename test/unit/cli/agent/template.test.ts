@@ -5,12 +5,11 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { lookAtTemplate } from '../../../../src/cli/agent/settings/template.ts'
+import { lookAtTemplate } from '../../../../src/cli/agent/template.ts'
 import { readConfig } from '../../../../src/cni/config/config.ts'
 import { readInvocation } from '../../../../src/cni/model/invocation.ts'
-import { conflist } from '../../../../src/plan/agent/conflist.ts'
-import { mtuProblems } from '../../../../src/plan/agent/pod-mtu.ts'
-import { emptyTemplate, templateMtu } from '../../../../src/plan/agent/template.ts'
+import { conflist, emptyTemplate, templateMtu } from '../../../../src/plan/agent/conflist.ts'
+import { mtuProblems } from '../../../../src/plan/agent/new-pods.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'trestle-template-'))
 afterAll(() => rmSync(scratch, { recursive: true }))

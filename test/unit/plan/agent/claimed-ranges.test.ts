@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Cidr, includes, networkOf, overlaps } from '../../../../src/cni/model/address.ts'
-import { claimedRanges } from '../../../../src/plan/agent/claimed-ranges.ts'
+import { claimedRanges } from '../../../../src/plan/agent/node-ranges.ts'
 
 const range = fc
   .record({

@@ -13,9 +13,14 @@ import {
   parseCidr,
 } from '../../../../src/cni/model/address.ts'
 import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
-import { type NodeRoute, routeMetric, routeProtocol } from '../../../../src/plan/agent/node-route.ts'
-import { hereByRoutes, planRoutes } from '../../../../src/plan/agent/routes.ts'
-import { routesAfter } from '../../../../src/plan/agent/routes-after.ts'
+import {
+  hereByRoutes,
+  type NodeRoute,
+  planRoutes,
+  routeMetric,
+  routeProtocol,
+  routesAfter,
+} from '../../../../src/plan/agent/routes.ts'
 
 const link = { type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 } as const
 const ownAddresses = ['192.0.2.1', '2001:db8::1']

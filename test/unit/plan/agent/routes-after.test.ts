@@ -2,9 +2,7 @@
 // What the agent knows of the routing table without a look: its own changes, and the kernel's word of them.
 
 import { describe, expect, it } from 'vitest'
-import type { NodeRoute, RouteChange } from '../../../../src/plan/agent/node-route.ts'
-import { planRoutes } from '../../../../src/plan/agent/routes.ts'
-import { isEcho, routesAfter } from '../../../../src/plan/agent/routes-after.ts'
+import { isEcho, type NodeRoute, planRoutes, type RouteChange, routesAfter } from '../../../../src/plan/agent/routes.ts'
 
 const subnet: NodeRoute = { dst: '192.0.2.0/24', type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 }
 const foreign: NodeRoute = {

@@ -3,15 +3,14 @@
 // has the template's line.
 
 import { readFileSync, statSync } from 'node:fs'
-import { oneLine } from '../../../cni/model/error.ts'
-import { conflist } from '../../../plan/agent/conflist.ts'
-import { decidedKeys, emptyTemplate, type Template, templateOf } from '../../../plan/agent/template.ts'
-import { limitBytes } from '../../../system/files/files.ts'
-import { lintSource } from '../../lint/file.ts'
-import { findingAtKey } from '../../lint/finding.ts'
-import { readSource } from '../../lint/source.ts'
-import { isOwnType } from '../../node/own-type.ts'
-import type { Finding } from '../../shell/findings.ts'
+import { oneLine } from '../../cni/model/error.ts'
+import { conflist, decidedKeys, emptyTemplate, type Template, templateOf } from '../../plan/agent/conflist.ts'
+import { limitBytes } from '../../system/files/files.ts'
+import { lintSource } from '../lint/file.ts'
+import { findingAtKey } from '../lint/finding.ts'
+import { readSource } from '../lint/source.ts'
+import { isOwnType } from '../node/own-type.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { Settings } from './settings.ts'
 
 /**

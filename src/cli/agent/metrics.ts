@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's metrics (prometheus.io/docs/concepts/metric_types). Names of nodes are no labels: there are thousands.
 
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { PoolUse } from '../../../plan/agent/pool-problem.ts'
-import { type Problem, problemIds } from '../../../plan/agent/problem.ts'
-import type { TalliedCall } from '../../../system/process/call-tally.ts'
+import { type PoolUse, type Problem, problemIds } from '../../plan/agent/problem.ts'
+import type { TalliedCall } from '../../system/process/call-tally.ts'
+import type { Log } from './log.ts'
 
 /** Numbers of the node, read with each request of the metrics. */
-export interface NodeNumbers {
+interface NodeNumbers {
   readonly pools: () => readonly PoolUse[]
   readonly calls: () => readonly TalliedCall[]
 }
@@ -90,3 +91,53 @@ function nodeMetrics(registers: Registry[]) {
 }
 
 export type Metrics = ReturnType<typeof openMetrics>
+
+// Health and metrics over HTTP, on loopback unless told otherwise.
+
+/** Each function returns a text about its fault, or undefined. */
+interface Health {
+  /** The agent's own liveness, independent of the API server. */
+  readonly isStuck: () => string | undefined
+  readonly isUnready: () => string | undefined
+  readonly metrics: Metrics
+}
+
+/** Serves `/healthz`, `/readyz` and `/metrics`. With a taken port the agent logs an error and continues. */
+export function serveHealth(
+  at: { host: string; port: number },
+  { isStuck, isUnready, metrics }: Health,
+  log: Log,
+): Server {
+  const verdict = (wrong: string | undefined) =>
+    wrong === undefined ? { code: 200, text: 'ok\n' } : { code: 503, text: `${wrong}\n` }
+  const answers: Readonly<Record<string, () => { code: number; text: string }>> = {
+    '/healthz': () => verdict(isStuck()),
+    '/readyz': () => verdict(isUnready()),
+  }
+  const server = createServer(async (request, response) => {
+    const path = request.url?.split('?')[0] ?? ''
+    if (request.method !== 'GET') response.writeHead(405).end()
+    else if (path === '/metrics') await writeMetrics(response, metrics, log)
+    else {
+      const { code, text } = answers[path]?.() ?? { code: 404, text: 'there are /healthz, /readyz and /metrics\n' }
+      response.writeHead(code, { 'Content-Type': 'text/plain; charset=utf-8' }).end(text)
+    }
+  })
+  server.requestTimeout = 10_000
+  server.maxConnections = 64
+  server.on('error', (error) => log('error', 'health and metrics are not served', { ...at, error: error.message }))
+  server.listen(at.port, at.host)
+  return server
+}
+
+/** Reads the metrics from files with each request; an unreadable file does not end the agent. */
+async function writeMetrics(response: ServerResponse, metrics: Metrics, log: Log): Promise<void> {
+  try {
+    const text = await metrics.text()
+    response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text)
+  } catch (error) {
+    const { message } = error as Error
+    log('error', 'metrics', { error: message })
+    response.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(`${message}\n`)
+  }
+}

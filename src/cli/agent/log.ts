@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's log: one JSON object a line on standard output.
 
-import { writeAll } from '../../../system/process/stdio.ts'
+import { writeAll } from '../../system/process/stdio.ts'
 
-export type Level = 'info' | 'warning' | 'error'
+type Level = 'info' | 'warning' | 'error'
 
 /** Writes a line: time, level, message and then `fields`. */
 export type Log = (level: Level, message: string, fields?: Readonly<Record<string, unknown>>) => void

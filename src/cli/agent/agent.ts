@@ -2,25 +2,23 @@
 // The agent's life: rounds, one at a time, that the cluster, the kernel, directories and the clock ask for.
 
 import { dirname } from 'node:path'
-import { backoffMs } from '../../../plan/agent/backoff.ts'
-import { isPodGone, type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
-import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../../plan/agent/problem.ts'
-import { isEcho } from '../../../plan/agent/routes-after.ts'
-import { allNetworks } from '../../../system/store/records.ts'
-import { type Access, openAccess } from '../api/access.ts'
-import { type NodeWatch, watchNodes } from '../api/nodes.ts'
-import { shrinkHeap } from '../node/heap.ts'
-import { poolUse } from '../node/pools.ts'
-import { openTally } from '../node/tally.ts'
-import { followDirectory, followLines } from '../node/watchers.ts'
-import type { Settings } from '../settings/settings.ts'
-import { type AcceptNews, openAcceptNews } from './accept-news.ts'
-import { collectGarbage } from './garbage.ts'
+import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
+import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
+import { isEcho } from '../../plan/agent/routes.ts'
+import { allNetworks } from '../../system/store/records.ts'
+import { sweep } from '../gc/gc.ts'
+import { type Access, openAccess } from './access.ts'
+import { shrinkHeap } from './heap.ts'
 import { type Log, openLog } from './log.ts'
-import { type Metrics, openMetrics } from './metrics.ts'
+import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
+import { type NodeWatch, watchNodes } from './nodes.ts'
+import { poolUse } from './pools.ts'
 import { openReporter, type Reporter } from './reporter.ts'
+import { backoffMs } from './request.ts'
 import { type Known, notListed, type RoundResult, runRound } from './round.ts'
-import { serveHealth } from './server.ts'
+import type { Settings } from './settings.ts'
+import { openTally } from './tally.ts'
+import { type AcceptNews, followDirectory, followLines, openAcceptNews } from './watchers.ts'
 
 declare const TRESTLE_VERSION: string
 
@@ -253,4 +251,28 @@ function healthOf(life: Life) {
       return life.last.isDone ? undefined : (life.last.waitsFor ?? life.last.failures.join('; '))
     },
   }
+}
+
+// Garbage collection by the agent: `trestle gc --apply` with the runtime's list of sandboxes. Without an answer of the
+// runtime nothing is collected.
+
+/** Collects garbage and logs it. Throws CniError when the look fails. */
+async function collectGarbage({
+  settings,
+  log,
+  metrics,
+}: {
+  readonly settings: Settings
+  readonly log: Log
+  readonly metrics: Metrics
+}): Promise<void> {
+  const request = { endpoint: settings.runtimeEndpoint, isAsked: true }
+  const found = await sweep({ ...request, isApplied: false }, () => undefined)
+  const all = [...found.verdicts, ...found.reservations, ...found.orphans]
+  const count = (verdict: string) => all.filter((each) => each.verdict === verdict).length
+  metrics.orphans.set(count('report'))
+  if (found.living.listed === undefined || count('collect') + found.inTheWay.length === 0) return
+  const { collected, failures } = await sweep({ ...request, isApplied: true }, () => undefined)
+  metrics.collected.inc(count('collect'))
+  log('info', 'garbage collected', { attachments: collected, all: count('collect'), failures })
 }

@@ -2,10 +2,10 @@
 // Reads and checks the agent's options.
 
 import { hostname } from 'node:os'
-import type { Cidr } from '../../../cni/model/address.ts'
-import type { Mode } from '../../../cni/model/net-conf.ts'
-import { soundRange } from '../../../plan/agent/pod-range.ts'
-import { type Input, UsageError } from '../../shell/command.ts'
+import type { Cidr } from '../../cni/model/address.ts'
+import type { Mode } from '../../cni/model/net-conf.ts'
+import { soundRange } from '../../plan/agent/node-ranges.ts'
+import { type Input, UsageError } from '../shell/command.ts'
 
 /** The mount point of every ServiceAccount's credentials. */
 export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'

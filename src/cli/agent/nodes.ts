@@ -3,12 +3,10 @@
 // server the last known nodes stay.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { backoffMs } from '../../../plan/agent/backoff.ts'
-import { type ClusterNode, clusterNode, isSameNode } from '../../../plan/agent/cluster-node.ts'
+import { type ClusterNode, clusterNode, isSameNode } from '../../plan/agent/cluster-node.ts'
 import type { Access } from './access.ts'
 import { ItemReader } from './json-items.ts'
-import { lineReader } from './json-lines.ts'
-import { ApiError, readApi } from './request.ts'
+import { ApiError, backoffMs, lineReader, readApi } from './request.ts'
 
 /**
  * Smaller than the page of Kubernetes' clients (client-go, tools/pager: 500), because unread data waits in the socket,
@@ -32,7 +30,7 @@ export interface NodeWatch {
   readonly state: { isListed: boolean; failures: number; lastError: string }
 }
 
-export interface WatchRequest {
+interface WatchRequest {
   readonly open: () => Access
   readonly signal: AbortSignal
   readonly onChange: () => void

@@ -2,8 +2,8 @@
 // Reads the lines of the plugin's calls since the last read.
 
 import { closeSync, constants, fstatSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
-import { createText } from '../../../system/files/files.ts'
-import { readTally, type TalliedCall, tallyFile } from '../../../system/process/call-tally.ts'
+import { createText } from '../../system/files/files.ts'
+import { readTally, type TalliedCall, tallyFile } from '../../system/process/call-tally.ts'
 
 /** The size at which the agent begins a new file. */
 const manyBytes = 256 * 1024

@@ -3,39 +3,44 @@
 // does not stop the others.
 
 import { uptime } from 'node:os'
-import { bareAddress, familyOf } from '../../../cni/model/address.ts'
-import { toCniError } from '../../../cni/model/error.ts'
-import type { Mode } from '../../../cni/model/net-conf.ts'
-import { setCluster } from '../../../commands/attach/cluster.ts'
-import { type CallContext, openContext } from '../../../commands/call/context.ts'
-import { removeFormer } from '../../../commands/teardown/remove-former.ts'
-import { restore } from '../../../commands/verbs/restore.ts'
-import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
-import { type ClusterView, clusterView, ownRanges } from '../../../plan/agent/cluster-view.ts'
-import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
-import type { Here } from '../../../plan/agent/node-addresses.ts'
-import type { NodeRoute } from '../../../plan/agent/node-route.ts'
-import type { ModeChoice } from '../../../plan/agent/pod-mode.ts'
-import { type MtuWanted, mtuProblems } from '../../../plan/agent/pod-mtu.ts'
-import { type PoolLook, poolProblems } from '../../../plan/agent/pool-problem.ts'
-import type { Problem } from '../../../plan/agent/problem.ts'
-import type { RoutePlan } from '../../../plan/agent/routes.ts'
-import { allowsOverlap, templateMtu } from '../../../plan/agent/template.ts'
-import { driverOf } from '../../../plan/modes/drivers.ts'
-import type { Cluster } from '../../../plan/rules/cluster-elements.ts'
-import { uplinkMtu } from '../../../system/kernel/uplink.ts'
-import { allNetworks, allRecords } from '../../../system/store/records.ts'
-import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
-import { nearlyFull } from '../node/pools.ts'
-import type { LookedRoutes } from '../node/routes.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { KeptTemplate } from '../settings/template.ts'
-import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files-step.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
+import { toCniError } from '../../cni/model/error.ts'
+import type { Mode } from '../../cni/model/net-conf.ts'
+import { setCluster } from '../../commands/attach/cluster.ts'
+import { type CallContext, openContext } from '../../commands/call/context.ts'
+import { removeFormer } from '../../commands/teardown/remove-former.ts'
+import { restore } from '../../commands/verbs/restore.ts'
+import type { ClusterNode } from '../../plan/agent/cluster-node.ts'
+import { type ClusterView, clusterView, ownRanges } from '../../plan/agent/cluster-view.ts'
+import { allowsOverlap, templateMtu } from '../../plan/agent/conflist.ts'
+import { emptyMemory, type Memory, rangesInUse, remember } from '../../plan/agent/memory.ts'
+import { type ModeChoice, type MtuWanted, mtuProblems } from '../../plan/agent/new-pods.ts'
+import type { Here } from '../../plan/agent/node-addresses.ts'
+import { type PoolLook, type Problem, poolProblems } from '../../plan/agent/problem.ts'
+import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
+import { driverOf } from '../../plan/modes/drivers.ts'
+import type { Cluster } from '../../plan/rules/cluster-elements.ts'
+import { decodeMemory, encodeMemory } from '../../plan/state/stored-cluster.ts'
+import { readText, replaceText } from '../../system/files/files.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { uplinkMtu } from '../../system/kernel/uplink.ts'
+import { allNetworks, allRecords } from '../../system/store/records.ts'
+import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files.ts'
 import type { Log } from './log.ts'
-import { type Made, madeFrom } from './made.ts'
 import type { Metrics } from './metrics.ts'
 import { isSetUpWith, lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
-import { lookForRoutes, lookHere, type RouteRules, settleRoutes } from './routes-step.ts'
+import { nearlyFull } from './pools.ts'
+import {
+  type LookedRoutes,
+  lookForRoutes,
+  lookHere,
+  type Made,
+  madeFrom,
+  type RouteRules,
+  settleRoutes,
+} from './routes.ts'
+import type { Settings } from './settings.ts'
+import type { KeptTemplate } from './template.ts'
 
 /**
  * A round's knowledge for the next one, so that a node's change needs no look at the machine. A change by others
@@ -321,4 +326,29 @@ function lookAtMtu({ known, settings, isWhole }: RoundInput, ranges: readonly st
 
 function contextOf({ signal }: RoundInput): CallContext {
   return openContext(signal)
+}
+
+// The agent's memory on disk, for the next agent on this node, until the next boot.
+
+const file = () => `${stateRoot()}/agent.json`
+
+/** The memory, and the text of its last write. */
+interface KeptMemory {
+  readonly memory: Memory
+  readonly text: string
+}
+
+/** The last agent's memory, empty if the file is missing or unreadable. Returns `before` if the text is equal. */
+function readMemory(before?: KeptMemory): KeptMemory {
+  const found = readText(file())
+  if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
+  return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
+}
+
+/** Writes and returns the memory if its text differs from `before`; else returns `before`. */
+function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
+  const text = encodeMemory(memory)
+  if (text === before.text) return before
+  replaceText(file(), text)
+  return { memory, text }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The use of the node's ranges, from files, for the metrics and for the problem of a range that is nearly full.
 
-import type { CallContext } from '../../../commands/call/context.ts'
-import { isDead } from '../../../commands/teardown/teardown.ts'
-import { isNearlyFull, type PoolLook, type PoolUse } from '../../../plan/agent/pool-problem.ts'
-import { capacity, countedOf } from '../../../plan/ipam/allocate.ts'
-import { networkFiles } from '../../../system/files/state.ts'
-import { holderOf, takenAddresses } from '../../../system/store/addresses.ts'
-import { readOwn } from '../../lint/own-plugin.ts'
+import type { CallContext } from '../../commands/call/context.ts'
+import { isDead } from '../../commands/teardown/teardown.ts'
+import { isNearlyFull, type PoolLook, type PoolUse } from '../../plan/agent/problem.ts'
+import { capacity, countedOf } from '../../plan/ipam/allocate.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
+import { readOwn } from '../lint/own-plugin.ts'
 
 /** The pools of a network with these ranges. */
 export function poolUse(network: string, podCidrs: readonly string[]): readonly PoolUse[] {

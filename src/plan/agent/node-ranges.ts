@@ -2,7 +2,7 @@
 // Who has which range, found without comparing each with each: a cluster of 5000 nodes has 10,000 of them. Two ranges
 // overlap when one is the other's beginning, so each is kept under all beginnings of a length that is asked for.
 
-import { type Address, bitsOf, type Cidr, overlaps } from '../../cni/model/address.ts'
+import { type Address, bitsOf, type Cidr, includes, networkOf, overlaps, parseCidr } from '../../cni/model/address.ts'
 
 /** A range and the node, or the link of this node, that has it. */
 export interface Claimed {
@@ -56,4 +56,41 @@ function keyOf(address: Address, length: number): string {
   const made = `${family}/${length} ${value >> BigInt(bitsOf(family) - length)}`
   keysOf.set(address, (known ?? new Map<number, string>()).set(length, made))
   return made
+}
+
+// What a range of a Node is by itself: whether pods can have it, and whether it is of the internet.
+
+/** Ranges that no pod can have (RFC 6890, and multicast). */
+const special = cidrs('0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 224.0.0.0/3 ::/127 fe80::/10 ff00::/8')
+
+/**
+ * Ranges that nobody else has in the internet: private (RFC 1918, RFC 4193), shared by carriers (RFC 6598), for
+ * benchmarks (RFC 2544, RFC 5180) and for documentation (RFC 5737, RFC 3849, RFC 9637).
+ */
+const inside = cidrs(
+  '10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 100.64.0.0/10 198.18.0.0/15 2001:2::/48 192.0.2.0/24 ' +
+    '198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20',
+)
+
+/** The range without host bits, or in words what is wrong with it. */
+export function soundRange(text: string): Cidr | string {
+  const cidr = parseCidr(text)
+  if (cidr === undefined) return 'is no CIDR'
+  if (networkOf(cidr).value !== cidr.value) return 'has host bits'
+  if (special.some((other) => overlaps(other, cidr))) return 'is no range for pods'
+  return cidr
+}
+
+/** Whether the range is one of the internet, at least in part. */
+export function isPublic(cidr: Cidr): boolean {
+  return !inside.some((range) => isPartOf(cidr, range))
+}
+
+/** Whether all of the one is in the other. */
+export function isPartOf(cidr: Cidr, whole: Cidr): boolean {
+  return whole.prefixLength <= cidr.prefixLength && includes(whole, cidr)
+}
+
+function cidrs(texts: string): readonly Cidr[] {
+  return texts.split(' ').flatMap((text) => parseCidr(text) ?? [])
 }

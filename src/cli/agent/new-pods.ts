@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's choice of mode and bridge for new pods, which depends on live pods.
 
-import { bareAddress } from '../../../cni/model/address.ts'
-import type { Mode } from '../../../cni/model/net-conf.ts'
-import type { CallContext } from '../../../commands/call/context.ts'
-import { placedPods } from '../../../commands/call/in-use.ts'
+import { bareAddress } from '../../cni/model/address.ts'
+import type { Mode } from '../../cni/model/net-conf.ts'
+import type { CallContext } from '../../commands/call/context.ts'
+import { placedPods } from '../../commands/call/in-use.ts'
 import {
   chooseBridge,
+  chooseMode,
   gatewaysOf,
   isAgentBridge,
   isAsToday,
+  type ModeChoice,
   type NodeBridge,
   sharedRanges,
-} from '../../../plan/agent/bridge-name.ts'
-import { chooseMode, type ModeChoice } from '../../../plan/agent/pod-mode.ts'
-import type { Problem } from '../../../plan/agent/problem.ts'
-import { type GatewayFacts, gatewaysOver } from '../../../plan/link/bridge-addresses.ts'
-import type { BridgeSpec } from '../../../plan/model/attachment.ts'
-import { bridgeMac } from '../../../plan/model/names.ts'
-import type { AttachmentRecord } from '../../../plan/model/record.ts'
-import { driverOf } from '../../../plan/modes/drivers.ts'
-import { linkExists, linkNames } from '../../../system/kernel/kernel-files.ts'
-import { observeHost } from '../../../system/kernel/observe.ts'
-import { machineId } from '../../../system/process/process-identity.ts'
-import { allNetworks, allRecords } from '../../../system/store/records.ts'
-import type { Settings } from '../settings/settings.ts'
+} from '../../plan/agent/new-pods.ts'
+import type { Problem } from '../../plan/agent/problem.ts'
+import { type GatewayFacts, gatewaysOver } from '../../plan/link/bridge-addresses.ts'
+import type { BridgeSpec } from '../../plan/model/attachment.ts'
+import { bridgeMac } from '../../plan/model/names.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { driverOf } from '../../plan/modes/drivers.ts'
+import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { machineId } from '../../system/process/process-identity.ts'
+import { allNetworks, allRecords } from '../../system/store/records.ts'
+import type { Settings } from './settings.ts'
 
 type Node = Pick<Settings, 'node' | 'network' | 'mode'>
 

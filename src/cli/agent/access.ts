@@ -6,9 +6,9 @@ import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
-import { CniError } from '../../../cni/model/error.ts'
-import { type ApiServer, type ApiSources, apiServer } from '../../../plan/agent/access.ts'
-import { type AccessSettings, serviceAccountDir } from '../settings/settings.ts'
+import { parseAddress } from '../../cni/model/address.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { type AccessSettings, serviceAccountDir } from './settings.ts'
 
 /** A client's configuration, and the source of the API server's address. */
 export interface Access {
@@ -90,4 +90,52 @@ function clusterOf(file: string, hostRoot: string): ApiSources['kubeconfig'] {
   } catch {
     return undefined
   }
+}
+
+// Where the API server is, found without Service, DNS or kube-proxy: what is given, else what the kubelet uses, else
+// what the pod's environment says.
+
+/** `server`: a URL without a path. `caFile` or `caData` (base64): who signed its certificate; neither for http. */
+interface ApiServer {
+  readonly server: string
+  readonly caFile?: string
+  readonly caData?: string
+  /** Which of the three told, for the log. */
+  readonly source: 'flags' | 'kubeconfig' | 'environment'
+}
+
+/** What each of the three says. `kubeconfig`: the cluster of the kubelet's kubeconfig, never its user. */
+interface ApiSources {
+  readonly flags: { readonly server?: string; readonly caFile?: string }
+  readonly kubeconfig?: { readonly server: string; readonly caFile?: string; readonly caData?: string }
+  readonly environment: { readonly host?: string; readonly port?: string; readonly caFile: string }
+}
+
+/** The API server, or in words why there is none to be found. */
+export function apiServer({ flags, kubeconfig, environment }: ApiSources): ApiServer | string {
+  if (flags.server !== undefined) {
+    const caFile = flags.caFile ?? environment.caFile
+    return checked({ server: flags.server, caFile, source: 'flags' })
+  }
+  if (kubeconfig !== undefined) {
+    const ca = flags.caFile === undefined ? kubeconfig : { caFile: flags.caFile }
+    const { caFile, caData } = { caFile: undefined, caData: undefined, ...ca }
+    const known = caData === undefined ? { caFile: caFile ?? environment.caFile } : { caData }
+    return checked({ server: kubeconfig.server, ...known, source: 'kubeconfig' })
+  }
+  const { host, port = '443', caFile } = environment
+  if (host === undefined) return 'no --api-server, no kubeconfig of a kubelet, and KUBERNETES_SERVICE_HOST is not set'
+  const name = parseAddress(host)?.family === 6 ? `[${host}]` : host
+  return checked({ server: `https://${name}:${port}`, caFile: flags.caFile ?? caFile, source: 'environment' })
+}
+
+/** The token goes over TLS, or does not leave the node. */
+function checked(found: ApiServer): ApiServer | string {
+  const url = URL.canParse(found.server) ? new URL(found.server) : undefined
+  if (url === undefined) return `${JSON.stringify(found.server)} (${found.source}) is no URL`
+  const server = url.origin
+  if (url.protocol === 'https:') return { ...found, server }
+  const isLocal = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname)
+  if (url.protocol !== 'http:' || !isLocal) return `${found.server} (${found.source}): only https, or http to loopback`
+  return { server, source: found.source }
 }

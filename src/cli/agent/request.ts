@@ -6,7 +6,7 @@ import * as https from 'node:https'
 import type { Access } from './access.ts'
 
 /** `body` is sent as JSON, of the media type `type`. */
-export interface ApiRequest {
+interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PATCH'
   readonly path: string
   readonly body?: unknown
@@ -26,7 +26,7 @@ export class ApiError extends Error {
 }
 
 /** The way to read an answer in chunks. */
-export interface Reading {
+interface Reading {
   /** Receives a chunk; an exception ends the request. */
   readonly onChunk: (chunk: Buffer) => void
   /** The longest silence, in milliseconds; `deadlineMs`: of the whole request. */
@@ -124,4 +124,45 @@ function reason(answer: string): string {
 function waitOf(headers: http.IncomingHttpHeaders): number {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0
+}
+
+// Reads a watch: a JSON document a line, in chunks that may end within a line.
+
+/** Above the size of any event, which has one object. */
+const mostBytes = 8 * 1024 * 1024
+
+const lineFeed = 0x0a
+
+/** Hands the JSON of each whole line to `onLine`. Throws SyntaxError for an invalid line, RangeError for a long one. */
+export function lineReader(onLine: (line: unknown) => void): (chunk: Buffer) => void {
+  const begun: Buffer[] = []
+  let bytes = 0
+  return (chunk) => {
+    let from = 0
+    for (let end = chunk.indexOf(lineFeed); end !== -1; end = chunk.indexOf(lineFeed, from)) {
+      const text = Buffer.concat([...begun.splice(0), chunk.subarray(from, end)]).toString('utf8')
+      bytes = 0
+      from = end + 1
+      if (text.trim() !== '') onLine(JSON.parse(text))
+    }
+    const rest = chunk.subarray(from)
+    bytes += rest.length
+    if (bytes > mostBytes) throw new RangeError(`more than ${mostBytes} bytes in one line`)
+    if (rest.length > 0) begun.push(rest)
+  }
+}
+
+// How long to wait before the API server is asked again. Thousands of agents ask one server: none in step with others.
+
+const firstMs = 500
+const longestMs = 30_000
+
+/**
+ * Milliseconds to wait after `failures` failures in a row. `chance`: 0 to 1. `askedMs`: Retry-After, where it was said.
+ */
+export function backoffMs(failures: number, chance: number, askedMs = 0): number {
+  const most = Math.min(longestMs, firstMs * 2 ** Math.min(failures, 16))
+  const waited = most * (0.5 + chance / 2)
+  // A server that asks for an hour is not believed: the node would be blind for as long.
+  return Math.max(waited, Math.min(askedMs, 2 * longestMs))
 }

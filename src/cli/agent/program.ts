@@ -3,6 +3,7 @@
 // may lack libraries of the agent's container, or may not run the executable at all.
 
 import {
+  accessSync,
   chmodSync,
   closeSync,
   constants,
@@ -12,22 +13,23 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  readSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs'
 import { basename } from 'node:path'
-import { oneLine } from '../../../cni/model/error.ts'
-import { ownerMark } from '../../../system/files/files.ts'
-import { pathWithTools } from '../../../system/process/programs.ts'
-import type { Run } from '../../../system/process/runner.ts'
-import { sweepTemporaries } from '../../../system/store/sweep.ts'
-import { isSameFile, knowSame, marksOf } from './same-file.ts'
+import { oneLine } from '../../cni/model/error.ts'
+import { ownerMark } from '../../system/files/files.ts'
+import { pathWithTools } from '../../system/process/programs.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { sweepTemporaries } from '../../system/store/sweep.ts'
 
 /** Libraries of the executable that a minimal host lacks (ldd); DT_RUNPATH is $ORIGIN, so they may be beside it. */
 const libraryNames = ['libstdc++.so.6', 'libgcc_s.so.1', 'libatomic.so.1']
 
 /** `binDir`: the host's directory in the agent's mounts. `hostRoot`: the host's root, empty without a container. */
-export interface ProgramPlace {
+interface ProgramPlace {
   readonly binDir: string
   readonly hostRoot: string
   readonly own: string
@@ -35,7 +37,7 @@ export interface ProgramPlace {
 }
 
 /** `changed`: new files. `refused`: the reason why the host cannot run the executable; then the former one stays. */
-export interface SettledProgram {
+interface SettledProgram {
   readonly changed: readonly string[]
   readonly refused?: string
 }
@@ -157,5 +159,54 @@ function safeMarks(files: readonly string[]): string | undefined {
     return marksOf(...files)
   } catch {
     return undefined
+  }
+}
+
+// Compares two files: reads them once, and then compares the file system's marks.
+
+/** Pairs of equal files with their marks, which reveal a change without a read. */
+const same = new Map<string, string>()
+
+/** True if `file` equals `own` and allows `mode`. Reads both files only after a change. */
+function isSameFile(file: string, own: string, mode = constants.X_OK): boolean {
+  try {
+    accessSync(file, mode)
+    const marks = marksOf(file, own)
+    if (same.get(file) === marks) return true
+    if (statSync(file).size !== statSync(own).size || !haveSameBytes(file, own)) return false
+    same.set(file, marks)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Records a new copy of `own` as equal, without a read. Throws the system's error for a missing file. */
+function knowSame(file: string, own: string): void {
+  same.set(file, marksOf(file, own))
+}
+
+/** A text that changes with the files. Throws the system's error for a missing file. */
+function marksOf(...files: readonly string[]): string {
+  return files
+    .map((file) => statSync(file))
+    .map(({ dev, ino, size, mtimeMs, ctimeMs }) => [dev, ino, size, mtimeMs, ctimeMs].join(' '))
+    .join(', ')
+}
+
+const blockBytes = 1024 * 1024
+
+/** Reads block by block, since both whole files would exceed the rest of the agent's memory. */
+function haveSameBytes(a: string, b: string): boolean {
+  const fds = [a, b].map((file) => openSync(file, 'r'))
+  const [one, other] = [Buffer.alloc(blockBytes), Buffer.alloc(blockBytes)]
+  try {
+    for (;;) {
+      const [read = 0, alike = 0] = [readSync(fds[0] ?? -1, one), readSync(fds[1] ?? -1, other)]
+      if (read !== alike || !one.subarray(0, read).equals(other.subarray(0, alike))) return false
+      if (read === 0) return true
+    }
+  } finally {
+    for (const fd of fds) closeSync(fd)
   }
 }

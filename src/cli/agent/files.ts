@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's files: the executable, the configuration, and obstacles to both.
 
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { isSea } from 'node:sea'
-import type { Mode } from '../../../cni/model/net-conf.ts'
-import { bridgeKey } from '../../../plan/agent/bridge-name.ts'
-import { conflistText } from '../../../plan/agent/conflist.ts'
-import type { Problem } from '../../../plan/agent/problem.ts'
-import { withoutOverlap } from '../../../plan/agent/template.ts'
-import { isOnHost } from '../../../system/process/programs.ts'
-import type { Run } from '../../../system/process/runner.ts'
-import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
-import { settleProgram } from '../node/program.ts'
-import { lookAtTemplate } from '../settings/template.ts'
+import type { Mode } from '../../cni/model/net-conf.ts'
+import { conflistText, withoutOverlap } from '../../plan/agent/conflist.ts'
+import { bridgeKey } from '../../plan/agent/new-pods.ts'
+import type { Problem } from '../../plan/agent/problem.ts'
+import { readText, writeText } from '../../system/files/files.ts'
+import { isOnHost } from '../../system/process/programs.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { sweepTemporaries } from '../../system/store/sweep.ts'
+import { settleProgram } from './program.ts'
 import type { RoundInput } from './round.ts'
+import { lookAtTemplate } from './template.ts'
 
 type FilesInput = Pick<RoundInput, 'settings' | 'log' | 'metrics' | 'known'>
 
@@ -47,7 +48,7 @@ export function settleTemplate(
 }
 
 /** The configuration of new pods besides the template. `isRefused`: live pods are in the way of the ranges. */
-export interface NewPods {
+interface NewPods {
   readonly isRefused: boolean
   readonly mode: Mode
   readonly bridge: string | undefined
@@ -81,4 +82,26 @@ export function missingPrograms({ node }: RoundInput['settings']): readonly Prob
   if (missing.length === 0) return []
   const text = `the host has no ${missing.join(', ')}: pods get no network; install nftables and iproute2 there`
   return [{ id: 'NoProgram', node, text }]
+}
+
+// The runtime's configuration file, written last and as a whole.
+
+/** Writes the configuration if the file differs. Returns whether it did. */
+function writeConfiguration(file: string, text: string): boolean {
+  const found = readText(file)
+  if (found !== undefined && found !== 'unreadable' && found.text === text) return false
+  mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
+  sweepTemporaries(dirname(file))
+  writeText(file, text)
+  return true
+}
+
+/** Configuration files that sort before trestle's; a runtime uses the first file (libcni, ConfFiles). */
+function sortsBefore(directory: string, name: string): readonly string[] {
+  try {
+    const names = readdirSync(directory).filter((each) => /\.(conf|conflist|json)$/.test(each))
+    return names.filter((each) => each < name).sort()
+  } catch {
+    return []
+  }
 }
