@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access to the API server: address and CA by plan/agent/access.ts, identity from the ServiceAccount alone. The
+// Access to the API server: address and CA by `apiServer` below, identity from the ServiceAccount alone. The
 // kubelet's credentials have no right to list nodes.
 
 import { readFileSync } from 'node:fs'

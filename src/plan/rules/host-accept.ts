@@ -83,7 +83,7 @@ function letIn({ firewall, nonMasqueradeCidrs }: FeatureConf, subnets: readonly 
   }
 }
 
-/** What `now` asks for, with the subnets that were learnt before (resolve.ts, mergeNetworks). */
+/** What `now` asks for, with the subnets that were learnt before. */
 export function mergedAccepts(old: NetworkSpec, now: NetworkSpec): Accepting {
   const union = (a: readonly string[] = [], b: readonly string[] = []) => [...new Set([...a, ...b])].sort()
   const { acceptSubnets, acceptNew } = now
