@@ -7,7 +7,7 @@ import { row } from './table.mjs'
 
 const waiters = 50
 const holdMs = 5
-/** The longest wait of a call (src/commands/call/machine-lock.ts), and what is promised of a storm's calls. */
+/** The longest wait of a call (src/commands/call/locks.ts), and what is promised of a storm's calls. */
 const waitMs = 10_000
 const longestMs = 5000
 

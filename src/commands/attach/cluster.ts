@@ -11,7 +11,7 @@ import { readCluster, writeCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { repairRules } from './shared-machine.ts'
 
 const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of an ADD on this machine: looks, state, addresses, a delegated plugin.
 
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import type { ChainedNetConf, InterfaceNetConf, NetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
@@ -8,6 +9,7 @@ import { tablesInUse } from '../../plan/link/sbr.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { ifbName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained.ts'
 import type { Master } from '../../plan/modes/driver.ts'
 import { bridgeOf, masterOf } from '../../plan/modes/drivers.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
@@ -15,15 +17,15 @@ import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
 import { isWireless, linkExists } from '../../system/kernel/kernel-files.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
-import { observeHost, observePod, observeQueues } from '../../system/kernel/observe.ts'
+import { observeHost, observeHostLinks, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
+import type { Run } from '../../system/process/runner.ts'
 import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { reclaimDead } from '../teardown/teardown.ts'
-import { lookAround } from './chained-look.ts'
 import { type Addition, reservePortsOf } from './intent.ts'
 import type { ChainedPort, InterfacePort, LeasePort, OrphanLink, PodPort } from './ports.ts'
 import { holderElsewhere, holderHere, requireApart } from './range-overlap.ts'
@@ -127,4 +129,24 @@ async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: s
   const found = (await observeHost(run, [dev])).links.get(dev)
   // Of a limited pod the ifb stays when its veth goes.
   return { alias: found?.alias, links: [dev, ifbName(key)].filter(linkExists) }
+}
+
+// What is around an interface that another plugin made.
+
+/** Pod and host side by side: a process each, and one more for IPv6 rules where sbr is set. `dev`: the interface. */
+async function lookAround(
+  { run, netnsFd }: { readonly run: Run; readonly netnsFd: number },
+  conf: ChainedNetConf,
+  dev: string,
+): Promise<ChainedSurroundings> {
+  const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
+  const ips = addressesOf(prevResult, dev)
+  const isV6 = ips.some(({ address }) => familyOf(address) === 6)
+  const families = conf.sbr === undefined ? [] : isV6 ? ([4, 6] as const) : ([4] as const)
+  const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => bareAddress(address))
+  const [pod, { host, hostLinks }] = await Promise.all([
+    observePod(run, netnsFd, families),
+    observeHostLinks(run, { names: hostLinksOf(prevResult), addresses }),
+  ])
+  return { pod, host, hostLinks }
 }

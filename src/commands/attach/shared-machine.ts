@@ -23,7 +23,7 @@ import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../syst
 import { runnerIn } from '../call/beside.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveAndMade } from '../call/in-use.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import type { HostLook, SharedPort } from './ports.ts'
 import { rebuildRules, setUpAlone } from './set-up.ts'

@@ -12,7 +12,7 @@ import { phase } from '../../system/process/trace.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from './context.ts'
-import { machineLock } from './machine-lock.ts'
+import { machineLock } from './locks.ts'
 
 /** Runs plans. Never rejects for a stage that failed: the run says so. */
 export interface RunPort {

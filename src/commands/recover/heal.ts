@@ -23,9 +23,9 @@ import {
   writeNetwork,
 } from '../../system/store/records.ts'
 import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
-import { attachmentLock } from '../call/attachment-lock.ts'
+import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
-import { withoutSpec } from '../call/record-without-spec.ts'
+import { attachmentLock } from '../call/locks.ts'
 import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
 import { reserveFor } from './reserve.ts'
 

@@ -10,8 +10,8 @@ import { networkFiles } from '../../system/files/state.ts'
 import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
 import { waitForHolder, withLock } from '../../system/store/lock.ts'
 import { findRecords } from '../../system/store/records.ts'
-import { attachmentLock } from '../call/attachment-lock.ts'
 import type { CallContext } from '../call/context.ts'
+import { attachmentLock } from '../call/locks.ts'
 
 const purpose = 'give a lease back'
 

@@ -16,7 +16,7 @@ import { forget, forgetFinished, writePending } from '../../system/store/records
 import { removeUpstream } from '../../system/upstream/attachment.ts'
 import { runnerIn } from '../call/beside.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { unusedChains } from './condition-chains.ts'
 import { elementsWithoutRecord } from './orphan-elements.ts'
 import { removeAttachment, type TeardownPort } from './removal.ts'

@@ -10,7 +10,7 @@ import { machineId } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { removeEmpty, removeLinks } from './remove-network.ts'
 
 /** `over`: ranges that are over; `today`: those that are not. `hasBridge`: whether the network is to have one. */

@@ -18,7 +18,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs } from '../call/in-use.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 
 /** Shorter than others wait: a network that stays is removed by a later call. */
 const lockWaitMs = 5000

@@ -23,9 +23,9 @@ import {
   writeIntent,
 } from '../../system/store/records.ts'
 import { sweep } from '../../system/store/sweep.ts'
-import { attachmentLock, waitForTeardowns } from '../call/attachment-lock.ts'
+import { keepApart } from '../call/attachment-records.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
-import { keepApart } from '../call/other-names.ts'
+import { attachmentLock, waitForTeardowns } from '../call/locks.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeRecorded, removeUnrecorded } from './machine.ts'
 

@@ -13,7 +13,7 @@ import { defaultDataDir, releaseUpstreamAddresses } from '../../system/ipam/upst
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { findUpstream, removeUpstream } from '../../system/upstream/attachment.ts'
-import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
+import { askedFor, isInProgress, keyOf } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { releaseWith, returnLease } from '../teardown/delegated-lease.ts'

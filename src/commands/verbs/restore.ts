@@ -30,7 +30,7 @@ import { allNetworks, allRecords, knownNetwork } from '../../system/store/record
 import { settleHostAccepts } from '../attach/shared-machine.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
 import { missingState } from '../recover/heal.ts'
 

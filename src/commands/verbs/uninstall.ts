@@ -23,7 +23,7 @@ import { machineId, ofHost } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { machineLock } from '../call/machine-lock.ts'
+import { machineLock } from '../call/locks.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 import { isDead, reclaimDead, settleKilledCalls } from '../teardown/teardown.ts'
 

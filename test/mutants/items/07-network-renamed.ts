@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'container id and interface alone find a record of another name',
-    file: 'src/commands/call/other-names.ts',
+    file: 'src/commands/call/attachment-records.ts',
     find: "return call.netns === '' || !existsSync(call.netns) ? found : []",
     replace: 'return found',
     caughtBy: {

@@ -12,7 +12,7 @@ const minutes = 60_000
 const waiterCount = 50
 const rounds = 20
 
-/** The longest wait of one lock (commands/call/machine-lock.ts). */
+/** The longest wait of one lock (commands/call/locks.ts). */
 const callWaitsMs = 10_000
 
 describe('the lock', () => {

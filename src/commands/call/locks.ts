@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock of one attachment: held while it is torn down, and while its delegated lease is given back.
+// The locks of a call: that of the machine, while shared parts of the node change, and that of an attachment.
 
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { recordFileName } from '../../plan/model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
-import { type NetworkFiles, networkFiles } from '../../system/files/state.ts'
+import { type NetworkFiles, networkFiles, stateRoot } from '../../system/files/state.ts'
 import { type LockRequest, waitForHolder } from '../../system/store/lock.ts'
 import type { CallContext } from './context.ts'
 
 const waitMs = 10_000
 
-/** How this call takes the lock, or waits for its holder. `purpose`: for those who wait meanwhile. */
+/** The lock of the machine: held while rules and other shared parts change. `purpose`: for calls that wait. */
+export function machineLock(context: CallContext, purpose: string): Omit<LockRequest, 'deadline'> {
+  return { file: `${stateRoot()}/lock`, purpose, owner: context.identity, waitMs }
+}
+
+/** The lock of an attachment: held while it is torn down, and while its delegated lease is given back. */
 export function attachmentLock(context: CallContext, key: AttachmentKey, purpose: string): LockRequest {
   return request(context, `${networkFiles(key.network).locks}/${recordFileName(key)}`, purpose)
 }
