@@ -39,7 +39,7 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
   const { context, files, key } = addition
   const release =
     addition.conf.ipam.kind === 'delegated' ? releaseWith(context, addition.call, addition.conf.stdin) : undefined
-  await settleKilledCalls(context, files, release)
+  await settleKilledCalls(context, files, { release })
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     requireOwnHost(stored.record, context.identity)

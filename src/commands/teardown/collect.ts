@@ -11,10 +11,10 @@ import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/process-identity.ts'
-import { allRecords } from '../../system/store/records.ts'
+import { allRecords, pendingRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWhenEmpty } from './remove-network.ts'
-import { settleKilledCalls, teardownAll } from './teardown.ts'
+import { isLeaseOfKilledAdd, settleKilledCalls, teardownAll } from './teardown.ts'
 
 /** Container ids that the runtime lists, or undefined when no runtime could be asked. */
 export type Listed = ReadonlySet<string> | undefined
@@ -78,10 +78,17 @@ export async function collect(
   }
   for (const files of networkDirectories()) {
     progress(`settling what killed calls left in ${files.directory}`)
-    await settleKilledCalls(context, files)
+    await settleKilledCalls(context, files, { keepsLeases: true })
+    for (const { record } of pendingRecords(files)) if (isLeaseOfKilledAdd(record)) tellOfLease(record)
     await removeWhenEmpty(context, files)
   }
   return collected
+}
+
+function tellOfLease({ key, delegatedIpam, writer }: AttachmentRecord): void {
+  const whose = `${key.ifName} of container ${key.containerId} (network ${key.network}, process ${writer.pid})`
+  const why = `the IPAM plugin ${delegatedIpam} has its lease, and the next ADD or DEL of the network gives it back`
+  process.stderr.write(`trestle: what an ADD made of ${whose} stays: ${why}\n`)
 }
 
 function notVisible(record: AttachmentRecord): CniError {

@@ -3,10 +3,11 @@
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { emptyNetworkOps } from '../../plan/order/removal.ts'
 import { acceptMark } from '../../plan/rules/accept-mark.ts'
-import { namesIn } from '../../system/files/files.ts'
+import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { removeHostAccept } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, settleMarkAccept } from '../../system/firewalls/mark-accept.ts'
@@ -15,7 +16,7 @@ import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
-import { allNetworks, readNetwork } from '../../system/store/records.ts'
+import { allNetworks, readNetwork, writeNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
@@ -31,6 +32,21 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   const parts = [files, chainedFiles(files)]
   const isWanted = parts.some((part) => readNetwork(part)?.removeWhenEmpty ?? existsSync(goingFiles(part).network))
   if (isWanted) await removeEmpty(context, files)
+}
+
+/**
+ * Writes down what a set-up may have made that was cut short: it goes with the ADD that was to be the first one. On a
+ * full disk it stays.
+ */
+export function rememberSetUp(files: NetworkFiles, { key, network }: AttachmentRecord): void {
+  const part = key.role === 'chained' ? chainedFiles(files) : files
+  const going = goingFiles(part)
+  if (network?.removeWhenEmpty !== true || existsSync(part.network) || existsSync(going.network)) return
+  try {
+    writeNetwork(going, network)
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+  }
 }
 
 /** The same of a network that does not want it by itself. */

@@ -28,6 +28,7 @@ import { type CallContext, interrupted, isInterrupted, requireUninterrupted } fr
 import { attachmentLock, waitForTeardowns } from '../call/locks.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeRecorded, removeUnrecorded } from './machine.ts'
+import { rememberSetUp } from './remove-network.ts'
 
 const lockWaitMs = 10_000
 
@@ -52,10 +53,12 @@ export async function teardown(
   return await withLock(removalLock(context, record), async () => {
     const stored = findRecords(files, record.key)
     const now = storedNow(stored, record)
-    if (now !== undefined && isUnfinished(stored, record)) await keepApart(context, record)
+    const isCutShort = isUnfinished(stored, record)
+    if (now !== undefined && isCutShort) await keepApart(context, record)
     if (now === undefined) return []
     if (now !== 'refused') {
       await endProcessesOf(now.writer, context.waits)
+      if (isCutShort) rememberSetUp(files, now)
       return await removeRecorded(context, files, now)
     }
     rmSync(pendingFile(files, record.key), { force: true })
@@ -111,12 +114,26 @@ function storedNow(
 }
 
 /**
- * Settles what earlier calls left on this network: killed ones, and pending cleanups. Calls in progress
- * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
+ * `release`: gives back what a delegated plugin has leased; `keepsLeases`: who has no such plugin's configuration, and
+ * leaves what has a lease to a call that does: its record says of it.
  */
-export async function settleKilledCalls(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
+interface Settling {
+  readonly release?: Release | undefined
+  readonly keepsLeases?: boolean
+}
+
+/**
+ * Settles what earlier calls left on this network: killed ones, and pending cleanups. Calls in progress
+ * are left alone. Never fails the call it is part of.
+ */
+export async function settleKilledCalls(
+  context: CallContext,
+  files: NetworkFiles,
+  { release, keepsLeases = false }: Settling = {},
+): Promise<void> {
   await endKilledCalls(release !== undefined)
-  const find = () => pendingRecords(files).filter((stored) => isOfKilledCall(context, stored))
+  const isMeant = (record: AttachmentRecord) => !keepsLeases || !isLeaseOfKilledAdd(record)
+  const find = () => pendingRecords(files).filter((stored) => isOfKilledCall(context, stored) && isMeant(stored.record))
   const unfinished = find()
   if (unfinished.length > 0) {
     const stuck = await stillAtWork(unfinished)
@@ -124,6 +141,11 @@ export async function settleKilledCalls(context: CallContext, files: NetworkFile
     await oneAtATime(context, files, { find: others, release }).catch(reportUnsettled)
   }
   await sweep(files, context.identity).catch(reportUnsettled)
+}
+
+/** Only a call with the network's configuration can give the lease back; a DEL that was killed is sent again. */
+export function isLeaseOfKilledAdd({ delegatedIpam, pendingCleanup }: AttachmentRecord): boolean {
+  return delegatedIpam !== undefined && pendingCleanup === undefined
 }
 
 /** The files of those whose killed call has something at work that does not end soon: they stay for a later call. */

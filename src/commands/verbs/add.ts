@@ -27,6 +27,7 @@ import { addLease } from '../attach/lease.ts'
 import { type Attaching, chainedPort, interfacePort, leasePort } from '../attach/machine.ts'
 import { type CallContext, contextOfTeardown } from '../call/context.ts'
 import { returnLease } from '../teardown/delegated-lease.ts'
+import { removeWhenEmpty } from '../teardown/remove-network.ts'
 import { teardown } from '../teardown/teardown.ts'
 import { addLoopback } from './loopback.ts'
 
@@ -131,6 +132,7 @@ async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () 
       const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
       await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
     }
+    await removeWhenEmpty(contextOfTeardown(context), files)
     const unreported = failures.filter((failure) => !isSameMissing(failure, error))
     for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
     throw error

@@ -46,7 +46,7 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
   if (!isCertain) await removeWithoutRecord(context, files, { call, conf, recorded, orPending })
   const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
-  await settleKilledCalls(context, files, release)
+  await settleKilledCalls(context, files, { release })
   const networks = new Set([conf.name, ...meant.map(({ record }) => record.key.network)])
   for (const network of networks) await removeWhenEmpty(context, networkFiles(network))
   // The configuration may have changed since: the lease is with whoever gave it.

@@ -179,6 +179,16 @@ describe('removeWhenEmpty', () => {
     expect(guarded()).toBe(false)
   })
 
+  it('leaves nothing of an ADD that fails on an interface of the pod', () => {
+    const before = snapshot(host)
+    const [id, netns] = ['c1', host.pod('taken')]
+    host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
+    expectError(host.cni('ADD', two, { id, netns }), 4)
+    expect(isThere('cni0')).toBe(false)
+    for (const sent of [netns, '']) expectSilent(host.cni('DEL', two, { id, netns: sent }))
+    expectNothingLeft(host, before)
+  })
+
   it('keeps a bridge with a port of somebody else', () => {
     const pod = attach(host, one)
     onHost('link add theirs type veth peer name theirs1')

@@ -106,6 +106,17 @@ describe('a signal in the middle of ADD', () => {
     expectNothingLeft(host, before)
   })
 
+  it('SIGKILL: trestle gc leaves the lease to the next call that can give it back', async () => {
+    const { ipam: plugin } = await killedSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
+    const swept = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])
+    expect([swept.code, swept.stderr]).toEqual([0, expect.stringContaining('scripted has its lease')])
+    const call = { id: 'other', netns: host.pod('b'), path: plugin.path }
+    expect(host.cni('ADD', slow, call).code).toBe(0)
+    expect(plugin.calls()).toEqual(['ADD', 'DEL', 'ADD'])
+    expectSilent(host.cni('DEL', slow, call))
+    expectNothingLeft(host, before)
+  })
+
   it('SIGKILL: an ADD of the same attachment waits while another call gives the lease back', async () => {
     const again = '[ $CNI_CONTAINERID = other ] || [ ! -e done ] || touch after; '
     const { netns, ipam: plugin } = await killedSlow(`[ -e again ] || exec sleep 1; ${again}${answer()}`, {
