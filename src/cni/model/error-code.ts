@@ -99,7 +99,6 @@ export const idsOfCode = {
     'address-per-family',
     'requested-address-invalid',
     'gateway-missing',
-    'gateway-unreachable',
     'route-destination',
     'route-gateway',
     'prefix-invalid',

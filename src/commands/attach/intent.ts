@@ -18,6 +18,7 @@ import { reservePorts } from '../../system/store/ports.ts'
 import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
 import { type CallContext, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
+import { livingWithoutRecord } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/teardown.ts'
@@ -47,6 +48,9 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
     await teardown(context, files, stored.record)
     await release?.(stored.record)
   }
+  const living = await livingWithoutRecord(context, addition)
+  if (living !== undefined && !isDead({ file: '', isPending: false, record: living }, context))
+    throw taken(living, false)
   const record = newRecord(addition, netns)
   if (writeIntent(files, record)) return await whenAlone(addition, record)
   const other = findRecords(files, key).find((stored) => stored.isPending)

@@ -95,8 +95,7 @@ export function chainedPort(attaching: Attaching<ChainedNetConf>, at: PodPlace):
 async function leaseOf(attaching: Attaching<NetConf>, excluded: readonly string[]) {
   const { context, conf, files, names } = attaching
   const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
-  const isReserving = perPod > 0 || (conf.mode !== 'ipam' && conf.portMappings.length > 0)
-  const isHealed = isReserving && (await healBeforeAdd(context, { files, conf, perPod, names }))
+  const isHealed = await healBeforeAdd(context, { files, conf, perPod, names })
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
   return await ownLease(requestOf({ ...attaching, names: isHealed ? namesIn : names }, ipam))
 }

@@ -24,6 +24,7 @@ import { runnerIn } from '../call/beside.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveAndMade } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
+import { healBeforeRules } from '../recover/heal.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import type { HostLook, SharedPort } from './ports.ts'
 import { rebuildRules, setUpAlone } from './set-up.ts'
@@ -68,6 +69,7 @@ function rulesPort(context: CallContext, place: PlanPlace) {
       return await withLock({ ...machineLock(context, because), deadline: context.work }, body)
     },
     lookAtRules: async (spec: AttachmentSpec | undefined): Promise<NetworkFacts> => {
+      await healBeforeRules(context)
       await refuseOwnedPorts(context, spec)
       return { ...networkState(context), isMade: false, before: undefined, host: undefined }
     },
@@ -104,7 +106,10 @@ async function lookAtNetworkState(
 ): Promise<NetworkFacts> {
   const known = lookAtKnown(files, network.bridge?.name)
   const isMade = unlessMade && isDeepStrictEqual(known.network, network) && isInPlace(network, known)
-  if (!isMade) await refuseOwnedPorts(context, spec)
+  if (!isMade) {
+    await healBeforeRules(context)
+    await refuseOwnedPorts(context, spec)
+  }
   const state = networkState(context)
   return {
     ...state,

@@ -4,7 +4,7 @@
 
 import { isSetUpThere, type PlacedPod, placedPod } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
 import { earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkNames } from '../../system/kernel/kernel-files.ts'
@@ -18,7 +18,7 @@ import type { CallContext } from './context.ts'
  * (commands/teardown).
  */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
-  return liveRecords(context).flatMap(({ spec }) => spec ?? [])
+  return liveRecords(context).flatMap((record) => knownSpec(record) ?? [])
 }
 
 /**
@@ -51,7 +51,7 @@ export function liveAndMade(context: CallContext, networks: readonly NetworkSpec
   const stored = allRecords()
   const live = liveOf(context, stored)
   return {
-    attachments: live.flatMap(({ spec }) => spec ?? []),
+    attachments: live.flatMap((record) => knownSpec(record) ?? []),
     made: networksOf(live),
     pods: podsOf(context, stored, networks),
   }
@@ -78,7 +78,9 @@ function podsOf(
 
 function networksOf(records: readonly AttachmentRecord[]): readonly NetworkSpec[] {
   const newest = records.toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
-  return newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : []))
+  return newest.flatMap((record) =>
+    knownSpec(record) !== undefined && record.network !== undefined ? [record.network] : [],
+  )
 }
 
 function liveRecords(context: CallContext): readonly AttachmentRecord[] {

@@ -3,18 +3,29 @@
 // as rediscovered (rediscover.ts). What another attachment has reserved is nobody's to take.
 
 import { existsSync } from 'node:fs'
+import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { masterOf } from '../../plan/modes/drivers.ts'
 import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { type NamesIn, namesIn } from '../../system/files/files.ts'
-import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
+import { type NamesIn, namesIn, readText } from '../../system/files/files.ts'
+import {
+  directoryNameOf,
+  type NetworkFiles,
+  networkDirectories,
+  networkFiles,
+  networkParts,
+} from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
 import { withLock } from '../../system/store/lock.ts'
 import {
   allRecords,
+  findFinished,
   findRecords,
   forgetUnreadable,
   knownNetwork,
@@ -22,7 +33,7 @@ import {
   writeFinished,
   writeNetwork,
 } from '../../system/store/records.ts'
-import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
+import { isReserved, reservationHolder, reservedBy } from '../../system/store/reservations.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
@@ -67,6 +78,42 @@ export async function healBeforeAdd(context: CallContext, reserving: Reserving):
   return true
 }
 
+/**
+ * The same before all rules are built anew by the records: what they do not tell of is not in the rules from then on.
+ */
+export async function healBeforeRules(context: CallContext): Promise<void> {
+  if (hasFewerRecords(countHostLinks(namesIn), namesIn)) await heal(contextOfLooks(context), {})
+}
+
+/**
+ * The record of an attachment that lives without one: written again first. An ADD of the same ids is refused then.
+ */
+export async function livingWithoutRecord(
+  context: CallContext,
+  { files, key, conf }: { files: NetworkFiles; key: AttachmentKey; conf: NetConf },
+): Promise<AttachmentRecord | undefined> {
+  if (key.role === 'main' && linkExists(hostLinkName(key))) {
+    await heal(contextOfLooks(context), { remembered: conf })
+    return findFinished(files, key)
+  }
+  if (hasLinkOfOurs(conf) || !hasMoreReservations(files, conf)) return undefined
+  const [name] = reservedBy(key, directoryNameOf(files))
+  const holder = name === undefined ? undefined : reservationHolder({ network: directoryNameOf(files), name })
+  return holder !== undefined && netnsState(holder.netns) === 'live' ? holder : undefined
+}
+
+/** Of others (macvlan, IPAM alone) nothing but the reservations tells that they live. */
+function hasLinkOfOurs(conf: NetConf): boolean {
+  return conf.role === 'chained' || (conf.role === 'main' && masterOf(conf) === undefined)
+}
+
+/** Whether addresses are reserved that no record may have. */
+function hasMoreReservations({ addresses, attachments, pending }: NetworkFiles, { ipam }: NetConf): boolean {
+  if (ipam.kind !== 'pool') return false
+  const owners = [...namesIn(attachments), ...namesIn(pending)].filter(isOwner)
+  return namesIn(addresses).length > owners.length * ipam.rangeSets.length
+}
+
 /** Writes again what is missing of attachments, but not what networks share: that is for who sets it up. */
 export async function heal(context: CallContext, search: Search): Promise<void> {
   for (const { mend } of await missingOfAttachments(context, search)) await mend()
@@ -101,11 +148,28 @@ function countHostLinks(names: NamesIn): number {
  */
 function hasFewerRecords(links: number, names: NamesIn): boolean {
   if (links === 0) return false
-  const records = networkDirectories(undefined, names).flatMap((each) => [
-    ...names(each.pending),
-    ...names(each.attachments),
-  ])
-  return links >= records.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
+  const isLinked = (name: string) => isOwner(name) && !name.endsWith(':ipam')
+  const networks = networkDirectories(undefined, names)
+  const finished = networks.flatMap(({ attachments }) =>
+    names(attachments)
+      .filter(isLinked)
+      .map((name) => `${attachments}/${name}`),
+  )
+  const pending = networks.flatMap((each) => names(each.pending).filter(isLinked))
+  return links >= pending.length + finished.length || isSomeCutShort(finished)
+}
+
+/** How many files an ADD looks into: those of a usual node within a few ADDs, at a cost that does not grow. */
+const mostLookedInto = 8
+
+/** Whether one of a few records, others with each call, is not whole: its name alone counts for a record. */
+function isSomeCutShort(files: readonly string[]): boolean {
+  const first = files.length > mostLookedInto ? process.pid % files.length : 0
+  const some = [...files.slice(first), ...files.slice(0, first)].slice(0, mostLookedInto)
+  return some.some((file) => {
+    const found = readText(file)
+    return found !== undefined && (found === 'unreadable' || !found.text.endsWith('}'))
+  })
 }
 
 /**
@@ -149,11 +213,11 @@ function missingOfRecord(context: CallContext, record: AttachmentRecord): readon
 }
 
 /**
- * One whose record was lost has a record without a spec from then on, as of another format: DEL finds the rest by
- * names.
+ * One whose record was lost has a record without a spec from then on, as of another format, with what the kernel shows
+ * of it: its rules are built again by that, and DEL finds the rest by names.
  */
 function missingOfFound(context: CallContext, found: Rediscovered): readonly MissingState[] {
-  const { key, netns } = found
+  const { key, netns, seen, network } = found
   const files = networkFiles(key.network)
   const isRecorded = () => findRecords(files, key).length > 0
   const reserved = rediscoveredReservations(found)
@@ -166,7 +230,8 @@ function missingOfFound(context: CallContext, found: Rediscovered): readonly Mis
       const record = withoutSpec(context, key, netns)
       for (const reservation of reserved) await reserve(context, { reservation, record, isStill: () => true })
       if (isRecorded()) return
-      writeFinished(files, record)
+      writeFinished(files, { ...record, ...defined({ seen, network }) })
+      if (network !== undefined && readNetwork(files) === undefined) writeNetwork(files, network)
       forgetUnreadable(files, key)
     }).catch((error: Error) => {
       process.stderr.write(

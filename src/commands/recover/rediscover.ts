@@ -4,23 +4,27 @@
 // may take a process for each pod.
 
 import { bareAddress } from '../../cni/model/address.ts'
+import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../plan/model/names.ts'
-import type { ObservedLink } from '../../plan/model/observed.ts'
+import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../plan/model/observed.ts'
 import { masterOf } from '../../plan/modes/drivers.ts'
+import { forwardingKey } from '../../plan/modes/network.ts'
+import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
 import { merged, type Rediscovered } from '../../plan/recovery/rediscovery.ts'
 import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
 import { type CachedAttachment, isMainOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { mappingsOf } from '../../plan/upstream/remembered-ports.ts'
 import { networkFiles } from '../../system/files/state.ts'
-import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
+import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTable } from '../../system/kernel/observe.ts'
-import { allRecords, findRecords, recordsOf } from '../../system/store/records.ts'
+import { allRecords, findRecords, knownNetwork, recordsOf } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
+import { bothTables } from '../teardown/orphan-elements.ts'
 
 /** What is looked for. */
 export interface Search {
@@ -49,9 +53,9 @@ export const hostLinkPattern = /^veth[0-9a-f]{11}$/
 
 /** Reads it; nothing is changed. No process where every link has a good record, and nothing was told. */
 export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
-  const all = await linksWithoutRecord(context, search)
+  const { all, host } = await linksWithoutRecord(context, search)
   const links = all.filter(({ isNamed }) => isNamed)
-  const behind = await podsBehind(context, all)
+  const behind = await podsBehind(context, all, host)
   const isNamed = ({ key }: Rediscovered) => links.some((link) => link.key === key)
   const unsure = links.filter(({ key }) => !behind.some((pod) => pod.key === key)).map(({ key }) => key)
   const known = merged([...behind.filter(isNamed), ...rememberedBy(search), ...(search.named ?? [])])
@@ -60,6 +64,14 @@ export async function rediscover(context: CallContext, search: Search): Promise<
   return { found: found.slice(0, known.length), unsure, unnamed: found.slice(known.length) }
 }
 
+/** `host`: what was looked at for them. */
+interface Unrecorded {
+  readonly all: readonly LinkOf[]
+  readonly host: ObservedNamespace
+}
+
+const nothing: Unrecorded = { all: [], host: emptyNamespace }
+
 /** `isNamed`: its alias says whose it is. */
 interface LinkOf {
   readonly isNamed: boolean
@@ -67,16 +79,16 @@ interface LinkOf {
   readonly link: ObservedLink
 }
 
-async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Promise<readonly LinkOf[]> {
+async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Promise<Unrecorded> {
   const names = search.links ?? linkNames().filter((name) => hostLinkPattern.test(name))
-  if (names.length === 0) return []
+  if (names.length === 0) return nothing
   const records = allRecords()
   const linksOf = (stored: typeof records) => new Set(stored.map(({ record }) => hostLinkName(record.key)))
   const known = linksOf(records.filter(({ isPending, record }) => isPending || record.spec !== undefined))
-  if (names.every((name) => known.has(name))) return []
-  const { links } = await observeHost(cleanup, search.links)
+  if (names.every((name) => known.has(name))) return nothing
+  const host = await observeHost(cleanup, search.links)
   const recorded = linksOf(records)
-  return [...links.values()].flatMap((link): readonly LinkOf[] => {
+  const all = [...host.links.values()].flatMap((link): readonly LinkOf[] => {
     const key = keyOfHostLink(link.name, link.alias)
     if (key !== undefined) return isSought(search, key) ? [{ key, link, isNamed: true }] : []
     const isOurs = hostLinkPattern.test(link.name) && link.alias === undefined && !recorded.has(link.name)
@@ -84,6 +96,7 @@ async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Pro
     const made = { network: search.remembered.name, containerId: link.name, ifName: 'unknown', role: 'main' } as const
     return [{ key: made, link, isNamed: false }]
   })
+  return { all, host }
 }
 
 /** A record without a spec says whose it is and no more; one that a call works on is that call's. */
@@ -93,19 +106,43 @@ function isSought({ isMeant = () => true }: Search, key: AttachmentKey): boolean
 }
 
 /** What the other ends have, of those that are in a namespace which can be found. */
-async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promise<readonly Rediscovered[]> {
+async function podsBehind(
+  context: CallContext,
+  links: readonly LinkOf[],
+  host: ObservedNamespace,
+): Promise<readonly Rediscovered[]> {
   if (links.length === 0) return []
   const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
   const paths = await netnsPaths(context.cleanup, ids)
-  const found: Rediscovered[] = []
+  const found: (Rediscovered & SeenPod)[] = []
   for (const { key, link } of links) {
     const path = paths.get(link.peerNetnsId ?? -1)
     const pod =
       path === undefined ? undefined : await lookInto(context, path, { ifName: key.ifName, index: link.index })
     if (pod === undefined) continue
-    found.push({ key, netns: pod.identity, addresses: globalOf(pod.end), ports: [], isCertain: true })
+    const { end, identity: netns } = pod
+    found.push({ key, netns, addresses: globalOf(end), ports: [], isCertain: true, link, end })
   }
-  return found
+  return await withSeen(context, found, host)
+}
+
+/** With what the kernel shows of each, and of networks that nothing else is known of. Two processes. */
+async function withSeen(
+  context: CallContext,
+  found: readonly (Rediscovered & SeenPod)[],
+  host: ObservedNamespace,
+): Promise<readonly Rediscovered[]> {
+  if (found.length === 0) return []
+  const isOn = (family: 4 | 6) => readKey(forwardingKey(family)) === '1'
+  const around = { links: host.links, table: await bothTables(context), forwarded: ([4, 6] as const).filter(isOn) }
+  const networks = Map.groupBy(found, ({ key }) => key.network)
+  const known = new Map<string, NetworkSpec>()
+  for (const [name, pods] of networks)
+    if (knownNetwork(networkFiles(name)) === undefined) known.set(name, seenNetwork(name, pods, around))
+  return found.map(({ link, end, ...each }) => {
+    const seen = seenAttachment({ key: each.key, link, end }, around)
+    return { ...each, seen, ...defined({ network: known.get(each.key.network) }) }
+  })
 }
 
 /**

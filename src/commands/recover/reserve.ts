@@ -23,7 +23,7 @@ export async function reserveFor(
   const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.identity }
   await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
     if (!isFree()) return
-    const { spec: _, network: __, ...intent } = record
+    const { spec: _, seen: _seen, network: __, ...intent } = record
     const [file, text] = [reservationFile(reservation), encodeRecord(intent)]
     // What cannot be read keeps its name, or an ADD would take it.
     if (!createText(file, text) && isFree()) replaceText(file, text)

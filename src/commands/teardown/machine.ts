@@ -117,7 +117,7 @@ async function waitForRebuilds(context: CallContext, { ifName, containerId }: At
 }
 
 /** A record of reservations alone, as before anything was made. */
-function reservationsAlone({ spec: _, network: __, pendingCleanup: ___, ...intent }: AttachmentRecord) {
+function reservationsAlone({ spec: _, seen: _seen, network: __, pendingCleanup: ___, ...intent }: AttachmentRecord) {
   return intent
 }
 

@@ -10,7 +10,7 @@ import { difference } from '../../plan/difference/difference.ts'
 import { isOverlap } from '../../plan/ipam/range-overlap.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
 import { ownMacOps } from '../../plan/modes/bridge.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
 import { configDigest } from '../../plan/recovery/config-digest.ts'
@@ -82,21 +82,23 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
  * Why a record lacks what was made, where it should not: a chained attachment may have had nothing to make, role ipam
  * never has.
  */
-function whyWithoutSpec({ spec, otherFormat, key }: AttachmentRecord): string | undefined {
-  if (otherFormat !== undefined) return `the record is of format ${otherFormat}`
-  return spec === undefined && key.role === 'main' ? 'the record was lost' : undefined
+function whyWithoutSpec({ spec, seen, otherFormat, key }: AttachmentRecord): string | undefined {
+  if (otherFormat !== undefined) return `the record is of format ${otherFormat}: only reservations are compared`
+  if (spec !== undefined || key.role !== 'main') return undefined
+  return `the record was lost: ${seen === undefined ? 'only reservations are' : 'what was seen of it then is'} compared`
 }
 
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
   const { call, conf, files, record } = subject
   const why = whyWithoutSpec(record)
-  if (why !== undefined) process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
+  if (why !== undefined) process.stderr.write(`trestle: CHECK: ${why}\n`)
   const pending = (record.pendingCleanup ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationDifference(files, record), ...portDifference(record)]
-  if (record.spec === undefined || record.key.role === 'ipam' || conf.mode === 'ipam' || conf.prevResult === undefined)
+  const known = knownSpec(record)
+  if (known === undefined || record.key.role === 'ipam' || conf.mode === 'ipam' || conf.prevResult === undefined)
     return [...pending, ...reserved]
-  const expected = expectedBy(conf.prevResult, record.spec, call.netns)
-  const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
+  const expected = expectedBy(conf.prevResult, known, call.netns)
+  const now = readNetwork(known.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
   const { network, beside } = networkOfPod(context, { now, made: record.network, all })
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
@@ -107,11 +109,7 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const isAccepted = now !== undefined && acceptedOf(now).length > 0
   const [found, accepts] = await Promise.all([
     lookTwice(context, call.netns, ops),
-    acceptDifference(
-      context,
-      record.spec.chained ? chainedFiles(files) : files,
-      isAccepted ? acceptMark(all) : undefined,
-    ),
+    acceptDifference(context, known.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
   ])
   return [...pending, ...reserved, ...expected.missing, ...found, ...accepts]
 }
@@ -167,8 +165,9 @@ async function acceptDifference(
 }
 
 function reservationDifference(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
-  if (!record.spec?.isPool) return []
-  return record.spec.ips.flatMap(({ address }) => {
+  const spec = knownSpec(record)
+  if (!spec?.isPool) return []
+  return spec.ips.flatMap(({ address }) => {
     const bare = bareAddress(address)
     const holder = holderOf(files, bare)
     if (holder !== undefined && sameKey(holder.key, record.key)) return []
@@ -180,8 +179,9 @@ function reservationDifference(files: NetworkFiles, record: AttachmentRecord): r
   })
 }
 
-function portDifference({ key, spec }: AttachmentRecord): readonly string[] {
-  return (spec?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
+function portDifference(record: AttachmentRecord): readonly string[] {
+  const { key } = record
+  return (knownSpec(record)?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
     const holder = reservationHolder({ name })
     if (holder !== undefined && sameKey(holder.key, key)) return []
     return [

@@ -19,7 +19,7 @@ import type { PoolIpam } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, BridgeSpec, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../model/names.ts'
 import type { AddressedLink, AddressedLinks } from '../model/observed.ts'
-import { type AttachmentRecord, sameKey } from '../model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../model/record.ts'
 
 const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
 
@@ -73,7 +73,9 @@ export interface RangeSight {
 }
 
 /** The pod of a record, where it has a link on the host. */
-export function placedPod({ key, spec, network }: AttachmentRecord, isMade: boolean): PlacedPod | undefined {
+export function placedPod(record: AttachmentRecord, isMade: boolean): PlacedPod | undefined {
+  const { key, network } = record
+  const spec = knownSpec(record)
   if (spec?.host === undefined || key.role !== 'main') return undefined
   const { host, port, ips, isPool } = spec
   return {

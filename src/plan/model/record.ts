@@ -38,6 +38,8 @@ export interface AttachmentRecord {
   /** The delegated IPAM plugin, when there is one. */
   readonly delegatedIpam?: string
   readonly spec?: AttachmentSpec
+  /** In place of `spec`, where that was lost: what the kernel showed, to build its rules again (recovery/from-kernel.ts). */
+  readonly seen?: AttachmentSpec
   /** Networks that have refused or given up an ADD of the same ids: their DEL is not about this attachment. */
   readonly notOf?: readonly string[]
   readonly network?: NetworkSpec
@@ -45,6 +47,11 @@ export interface AttachmentRecord {
   readonly adopted?: { readonly dataDir: string }
   /** What a DEL has yet to undo, or could not and why; the addresses stay reserved until it is settled. */
   readonly pendingCleanup?: readonly string[]
+}
+
+/** What is known of the attachment's place and rules. */
+export function knownSpec({ spec, seen }: Pick<AttachmentRecord, 'spec' | 'seen'>): AttachmentSpec | undefined {
+  return spec ?? seen
 }
 
 /** Whether two keys are the same attachment. */

@@ -8,9 +8,12 @@ import { masterRefused } from '../modes/macvlan.ts'
 import type { AddFacts } from './facts.ts'
 import type { Failure } from './stage.ts'
 
-/** Whether a pair could not be made because the pod, or the host, has a link of that name. */
+/**
+ * Whether a pair could not be made because the pod, or the host, has a link of that name. Of a limited pod the ifb
+ * stays on the host when its pair goes with the pod.
+ */
 export function isPairTaken({ op, reason }: Failure): boolean {
-  return op?.kind === 'veth.add' && reason === 'exists'
+  return (op?.kind === 'veth.add' || op?.kind === 'ifb.add') && reason === 'exists'
 }
 
 /** The attachment that was being made. */

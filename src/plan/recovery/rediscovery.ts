@@ -2,7 +2,8 @@
 // What is known of attachments beyond their records: after state was removed or damaged, the links, the pods' ends of
 // them, the tables, libcni's cache and prevResult tell it.
 
-import type { AttachmentKey } from '../model/attachment.ts'
+import { defined } from '../../cni/model/defined.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { networkDirName } from '../model/names.ts'
 import { type NetnsIdentity, sameKey } from '../model/record.ts'
 import type { Reservation } from './orphan-reservations.ts'
@@ -18,6 +19,9 @@ export interface Rediscovered {
   readonly ports: readonly string[]
   /** It has these now: what is reserved under these names and cannot be read is its own. */
   readonly isCertain: boolean
+  /** What the kernel shows of it, and of its network (from-kernel.ts). */
+  readonly seen?: AttachmentSpec
+  readonly network?: NetworkSpec
 }
 
 /** One entry for each attachment. What is certain of one leaves out what is not. */
@@ -33,6 +37,10 @@ export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] 
       addresses: [...new Set(believed.flatMap(({ addresses }) => addresses))],
       ports: [...new Set(believed.flatMap(({ ports }) => ports))],
       isCertain: certain.length > 0,
+      ...defined({
+        seen: believed.find(({ seen }) => seen !== undefined)?.seen,
+        network: believed.find(({ network }) => network !== undefined)?.network,
+      }),
     }
   })
 }

@@ -78,7 +78,6 @@ const route = stored<PodRoute>({
   scope: ['scope', optionalNumber],
   src: ['src', optionalText],
   onlink: ['onlink', optional(isTrue)],
-  protocol: ['protocol', optionalText],
 })
 
 const dns = stored<Dns>({

@@ -35,6 +35,7 @@ const record = stored<AttachmentRecord>({
   configDigest: ['configDigest', or(text, '')],
   delegatedIpam: ['delegatedIpam', believed(text)],
   spec: ['spec', believed(attachment)],
+  seen: ['seen', believed(attachment)],
   notOf: ['notOf', believed(texts)],
   network: ['network', believed(network)],
   adopted: ['adopted', believed(stored<NonNullable<AttachmentRecord['adopted']>>({ dataDir: ['dataDir', text] }))],
@@ -51,11 +52,12 @@ export function decodeRecord(json: string): AttachmentRecord | undefined {
   const { format: found, ...parts } = asObject(parsedJson(json))
   const whole = typeof found === 'number' ? decoded(record, parts) : undefined
   if (whole === undefined) return undefined
-  const { spec, network: shared, ...rest } = whole
+  const { spec, seen, network: shared, ...rest } = whole
   if (found !== format) return { ...rest, otherFormat: found as number }
   return {
     ...rest,
     ...(spec && sameKey(spec.key, rest.key) ? { spec } : {}),
+    ...(seen && sameKey(seen.key, rest.key) ? { seen } : {}),
     ...(shared ? { network: shared } : {}),
   }
 }

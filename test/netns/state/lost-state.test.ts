@@ -81,29 +81,33 @@ describe('a record that is lost', () => {
     expectNothingLeft(host, host.before)
   })
 
-  it('of a limited pod does not keep its ids from a new ADD, whose DELs leave nothing', () => {
+  it('of a limited pod that is gone does not keep its ids from a new ADD, whose DELs leave nothing', () => {
     const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
     const pod = attach(host, conf)
     cut('c1')
-    const again = attach(host, conf, pod.call)
-    expect(addressesOf(host, pod.netns)).toEqual([`${again.address}/24`])
+    host.removePod(pod.netns)
+    const netns = host.pod('again')
+    const again = attach(host, conf, { ...pod.call, netns })
+    expect(addressesOf(host, netns)).toEqual([`${again.address}/24`])
     // The second one, as containerd sends it, gives back what the lost record had.
-    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    for (const netns of [again.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
     withoutDamaged()
     expectNothingLeft(host, host.before)
   })
 
-  it('of a limited pod does not keep its ids from a new ADD with the tc of iproute2 7', () => {
+  it('of a limited pod that is gone does not keep its ids from a new ADD with the tc of iproute2 7', () => {
     const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
     const pod = attach(host, conf)
     cut('c1')
+    host.removePod(pod.netns)
+    const again = host.pod('again')
     const tc = tcOfIproute7()
     try {
-      expect(host.cni('ADD', conf, { ...pod.call, env: tc.env })).toMatchObject({ code: 0 })
+      expect(host.cni('ADD', conf, { ...pod.call, netns: again, env: tc.env })).toMatchObject({ code: 0 })
     } finally {
       tc.close()
     }
-    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    for (const netns of [again, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
     withoutDamaged()
     expectNothingLeft(host, host.before)
   })
@@ -171,6 +175,11 @@ describe('a record that is lost', () => {
     const lost = attach(host, plain)
     rmSync(host.state.finished('c1'))
     rmSync(`${host.state.directory}/addresses/${lost.address}`)
+    // Its end in the pod is gone: a pod that lives keeps its ids.
+    const stale = ['alias', onHostJson(host, ['link', 'show', lost.hostLink])[0]?.ifalias ?? '']
+    host.removePod(lost.netns)
+    host.run('ip', ['link', 'add', lost.hostLink, 'type', 'veth', 'peer', 'name', 'nobodys'])
+    host.run('ip', ['link', 'set', 'dev', lost.hostLink, ...stale])
     const netns = host.pod('again')
     const again = attach(host, plain, { netns })
     expect(addressesOf(host, netns)).toEqual([`${again.address}/24`])

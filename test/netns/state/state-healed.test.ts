@@ -2,14 +2,14 @@
 // State that was lost in part under live pods: the next ADD sees that something is missing, by the names of files and
 // links alone, and writes it again before it gives anything out.
 
-import { rmSync } from 'node:fs'
+import { rmSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { addressesOf, attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
 const mapped = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } })
@@ -38,6 +38,8 @@ describe('of a live pod', () => {
   }
   const expectDelLeavesNothing = (): void => {
     expectSilent(host.cni('DEL', mapped, pod.call))
+    // What could not be read is kept for `doctor`.
+    rmSync(`${host.stateDir}/damaged`, { recursive: true, force: true })
     expectNothingLeft(host, host.before)
   }
 
@@ -88,6 +90,26 @@ describe('of a live pod', () => {
     })
     expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     expectKept()
+    expectDelLeavesNothing()
+  })
+
+  it.each(['lost', 'cut short'])('a second ADD is refused where the record is %s, and harms nothing', (how) => {
+    if (how === 'lost') lose(record)
+    else truncateSync(`${host.stateDir}/${record}`, 40)
+    const addresses = addressesOf(host, pod.netns)
+    expectError(host.cni('ADD', mapped, pod.call), 103, 'c1')
+    expect(addressesOf(host, pod.netns)).toEqual(addresses)
+    expect(host.state.names('addresses')).toEqual([pod.address])
+    expect(host.state.names('pending')).toEqual([])
+    expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
+    expectDelLeavesNothing()
+  })
+
+  it('a record that is cut short is written again by the ADD of another pod', () => {
+    truncateSync(`${host.stateDir}/${record}`, 40)
+    const other = attach(host, conf, { id: 'c2' })
+    expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
+    expectSilent(host.cni('DEL', conf, other.call))
     expectDelLeavesNothing()
   })
 

@@ -45,6 +45,7 @@ export function later(host: Host, verb: 'CHECK' | 'DEL', sent: { conf: object; p
 /** A link, an address or a route as `ip -j` shows it, as far as it has these. */
 export interface Shown {
   readonly ifname: string
+  readonly ifalias?: string
   readonly ifindex: number
   readonly address: string
   readonly mtu: number

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// What links and tables of the kernel tell of a live attachment whose record was lost, and of its network: as much as
+// its rules and its place need to be built again after a flush. A removal needs less: names and reservations.
+
+import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/model/address.ts'
+import type {
+  AttachmentKey,
+  AttachmentSpec,
+  BridgeSpec,
+  HostPort,
+  NetworkSpec,
+  PodAddress,
+  VlanGateway,
+} from '../model/attachment.ts'
+import { type Element, elementsIn } from '../model/elements.ts'
+import { linkLocalCidr } from '../model/names.ts'
+import type { ObservedLink, ObservedTable } from '../model/observed.ts'
+import type { SetName } from '../model/sets.ts'
+
+/** A live pod: its link of the host, and the pod's end of it. */
+export interface SeenPod {
+  readonly key: AttachmentKey
+  readonly link: ObservedLink
+  readonly end: ObservedLink
+}
+
+/** All links of the host, the elements of our tables, and the families that are forwarded. */
+export interface Surroundings {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  readonly table: ObservedTable
+  readonly forwarded: readonly (4 | 6)[]
+}
+
+/** The attachment, without what no rule needs: the pod's routes, sysctls, limits. */
+export function seenAttachment({ key, link, end }: SeenPod, { links, table }: Surroundings): AttachmentSpec {
+  const isRouted = link.master === undefined
+  const bridge = link.master === undefined ? undefined : links.get(link.master)
+  const way = bridge && (vlanGateway(bridge, links)?.name ?? bridge.name)
+  const ips = end.addresses.filter(isGlobal).map((address) => withGateway(address, links.get(way ?? '') ?? link))
+  const has = (set: SetName, ...keyed: readonly string[]) =>
+    elementsIn(table.elements, set).some(({ key: fields }) => keyed.every((field, at) => fields[at] === field))
+  const macs = elementsIn(table.elements, 'guardedmac').flatMap(({ key: [name, mac] }) =>
+    name === link.name ? mac : [],
+  )
+  const ports = portsOf(table, ips)
+  const isSelf = ips.some(({ address }) => has(`self${familyOf(address)}`, bareAddress(address)))
+  const policy = has('fencedpair', link.name) ? 'same-bridge' : 'isolated'
+  return {
+    key,
+    mode: isRouted ? 'ptp' : 'bridge',
+    mtu: link.mtu,
+    host: { name: link.name, mac: link.mac },
+    pod: { name: end.name, mac: end.mac, ...(end.mtu === link.mtu ? {} : { mtu: end.mtu }) },
+    ...(bridge && {
+      port: {
+        bridge: bridge.name,
+        hairpin: link.hairpin ?? false,
+        isolated: link.isolated ?? false,
+        ...(macs[0] === undefined ? {} : { onlyMac: macs[0] }),
+      },
+    }),
+    ips,
+    routes: [],
+    defaultRoutes: [],
+    podLinkDown: !end.up,
+    dad: false,
+    selfHairpin: isSelf,
+    ...(isRouted && has('fenced', link.name) ? { ingressPolicy: policy } : {}),
+    ...(ports.length > 0
+      ? {
+          hostPorts: {
+            link: way ?? link.name,
+            snat: has('loopback', way ?? link.name),
+            masqAll: ports.some((port) =>
+              has(`masqall${port.family}`, port.podIp, port.protocol, `${port.containerPort}`),
+            ),
+            ports,
+          },
+        }
+      : {}),
+    isPool: true,
+    cooldownS: 0,
+  }
+}
+
+/** What the live pods of one network share. */
+export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surroundings): NetworkSpec {
+  const { links, table, forwarded } = around
+  const [master] = pods.flatMap(({ link }) => link.master ?? [])
+  const found = master === undefined ? undefined : links.get(master)
+  const bridge = found && bridgeOf(found, links)
+  const addresses = pods.flatMap(({ end }) => end.addresses.filter(isGlobal))
+  const families = new Set(addresses.map(familyOf))
+  const prefixes = (set: 'masq' | 'acceptnet' | 'keep' | 'hairpin' | 'acceptnew') =>
+    ([4, 6] as const)
+      .flatMap((family) => elementsIn(table.elements, `${set}${family}`))
+      .map(({ key }) => key.map(asPrefix))
+      .filter(([first = '']) => addresses.some((address) => isIn(first, address)))
+  const firsts = (all: readonly (readonly string[])[]) => [...new Set(all.flatMap(([first]) => first ?? []))].sort()
+  const seconds = (all: readonly (readonly string[])[]) =>
+    [...new Set(all.flatMap(([, second]) => second ?? []))].sort()
+  const hasLink = (set: SetName) =>
+    elementsIn(table.elements, set).some(({ key: [link] }) => bridge !== undefined && link === bridge.name)
+  const subnets = firsts(prefixes('masq'))
+  const hairpin = firsts(prefixes('hairpin'))
+  const accepted = firsts(prefixes('acceptnet'))
+  const pairs = prefixes('acceptnew')
+  const to = firsts(pairs)
+  const isAccepting = hasLink('acceptlinks') || accepted.length > 0
+  const ranges = bridge === undefined ? rangesOf(pods) : []
+  return {
+    name,
+    ...(bridge && { bridge }),
+    forwarding: forwarded.filter((family) => families.has(family)),
+    ...(subnets.length > 0 ? { masquerade: { subnets, noMasquerade: seconds(prefixes('keep')) } } : {}),
+    ...(bridge && hairpin.length > 0 ? { hairpin } : {}),
+    ...(hasLink('fenced') ? { ingressPolicy: hasLink('fencedpair') ? 'same-bridge' : 'isolated' } : {}),
+    ...(bridge && hasLink('acceptlinks') ? { hostAccept: bridge.name } : {}),
+    ...(bridge === undefined && accepted.length > 0 ? { acceptSubnets: accepted } : {}),
+    ...(ranges.length > 0 ? { ranges } : {}),
+    ...(isAccepting
+      ? { acceptNew: to.length === 0 ? 'none' : { to, from: seconds(pairs).filter((each) => !to.includes(each)) } }
+      : {}),
+    removeWhenEmpty: false,
+  }
+}
+
+/** Host ports without conditions: a chain of conditions does not tell what it is made of. */
+function portsOf({ elements }: ObservedTable, ips: readonly PodAddress[]): readonly HostPort[] {
+  const own = new Set(ips.map(({ address }) => bareAddress(address)))
+  return ([4, 6] as const).flatMap((family) => {
+    const gated = new Set(
+      [`gates${family}`, `anygates${family}`].flatMap((set) => elementsIn(elements, set as SetName)).map(textOf),
+    )
+    return [...elementsIn(elements, `ports${family}`), ...elementsIn(elements, `anyports${family}`)].flatMap(
+      (element): readonly HostPort[] => {
+        const { key, value: [podIp = '', containerPort = ''] = [] } = element
+        const [hostPort, protocol, hostIp] = key.toReversed()
+        if (!own.has(podIp) || gated.has(textOf(element)) || !isProtocol(protocol)) return []
+        const to = { podIp, containerPort: Number(containerPort) }
+        return [{ family, protocol, ...(hostIp === undefined ? {} : { hostIp }), hostPort: Number(hostPort), ...to }]
+      },
+    )
+  })
+}
+
+function textOf({ key }: Element): string {
+  return key.join(' ')
+}
+
+function isProtocol(text = ''): text is HostPort['protocol'] {
+  return ['tcp', 'udp', 'sctp'].includes(text)
+}
+
+function bridgeOf(link: ObservedLink, links: Surroundings['links']): BridgeSpec {
+  const gateway = vlanGateway(link, links)
+  const holder = gateway === undefined ? link : (links.get(gateway.name) ?? link)
+  return {
+    name: link.name,
+    mac: link.mac,
+    mtu: link.mtu,
+    addresses: holder.addresses.filter(isGlobal).filter((cidr) => cidr !== linkLocalCidr(holder.mac)),
+    forceAddress: false,
+    promisc: link.promisc,
+    vlanFiltering: link.vlanFiltering ?? false,
+    ...(gateway && { gateway }),
+  }
+}
+
+/** The veth `BRIDGE.VLAN`, whose other end is a port of the bridge. */
+function vlanGateway(bridge: ObservedLink, links: Surroundings['links']): VlanGateway | undefined {
+  for (const { name, kind, mac, peerIndex } of links.values()) {
+    const vlan = name.startsWith(`${bridge.name}.`) ? Number(name.slice(bridge.name.length + 1)) : Number.NaN
+    const peer = [...links.values()].find(({ index, master }) => index === peerIndex && master === bridge.name)
+    if (kind === 'veth' && Number.isInteger(vlan) && peer !== undefined) return { name, mac, peer: peer.name, vlan }
+  }
+  return undefined
+}
+
+/** The gateways of routed pods, with the prefix length of the pod's address. */
+function rangesOf(pods: readonly SeenPod[]): readonly string[] {
+  const gateways = pods.flatMap(({ end, link }) =>
+    end.addresses.filter(isGlobal).flatMap((address) => {
+      const { gateway } = withGateway(address, link)
+      const [, length] = address.split('/')
+      return gateway === undefined || length === `${bitsOf(familyOf(address))}` ? [] : [`${gateway}/${length}`]
+    }),
+  )
+  return [...new Set(gateways)].sort()
+}
+
+/** The gateway is the address of the same family that the pod's way out has. */
+function withGateway(address: string, way: ObservedLink): PodAddress {
+  const those = way.addresses.filter((each) => isGlobal(each) && familyOf(each) === familyOf(address))
+  const [gateway] = [...those.filter((each) => isIn(each, address)), ...those]
+  return gateway === undefined ? { address } : { address, gateway: bareAddress(gateway) }
+}
+
+function isGlobal(cidr: string): boolean {
+  return !cidr.startsWith('fe80:')
+}
+
+/** A prefix of one address is listed without its length. */
+function asPrefix(text: string): string {
+  return text.includes('/') ? text : `${text}/${bitsOf(familyOf(text))}`
+}
+
+function isIn(prefix: string, address: string): boolean {
+  const [cidr, at] = [parseCidr(prefix), parseCidr(address)]
+  return cidr !== undefined && at !== undefined && cidr.family === at.family && includes(cidr, at)
+}
