@@ -14,7 +14,6 @@ import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
 import { churn } from './bench/case-churn.mjs'
 import { containerd } from './bench/case-containerd.mjs'
-import { locks } from './bench/case-locks.mjs'
 import { memory, processes } from './bench/case-resources.mjs'
 import { restore } from './bench/case-restore.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
@@ -23,10 +22,9 @@ import { storm } from './bench/case-storm.mjs'
 import { timeline } from './bench/case-timeline.mjs'
 import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
-import { plot } from './bench/plot.mjs'
 import { requirePage, writeReport } from './bench/report/page.mjs'
 import { makeScratch } from './bench/scratch.mjs'
-import { leftOut, renderTable } from './bench/table.mjs'
+import { leftOut, plot, renderTable } from './bench/table.mjs'
 
 /**
  * Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of
@@ -45,7 +43,6 @@ const inside = {
   rules,
   storm,
   restore,
-  locks,
 }
 /** containerd has a machine of its own, which is not made inside another. */
 const outside = { containerd }

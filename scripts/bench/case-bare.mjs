@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bare attachment (bridge, address, default route) and one with masquerade, against the upstream bridge.
 import { empty, trestle, upstreamChain } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { attachRounds, notesOf } from './rounds.mjs'
 import { describeRatio, quantile, ratio } from './statistics.mjs'
-import { leftOut, row } from './table.mjs'
+import { leftOut, limits, row } from './table.mjs'
 
 const ownWork = 'our own work above an empty executable, bare ADD / upstream bridge + host-local'
 

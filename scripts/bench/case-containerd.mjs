@@ -6,10 +6,9 @@ import { join } from 'node:path'
 import { wholeContenders } from './case-whole.mjs'
 import { openContainerd } from './containerd/lab.mjs'
 import { conflistOf, peersCache } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { rotate } from './rounds.mjs'
 import { beside, describe, ratio, spread } from './statistics.mjs'
-import { leftOut, row } from './table.mjs'
+import { leftOut, limits, row } from './table.mjs'
 
 const unmeasured = 2
 const needed = ['bin/containerd', 'bin/containerd-shim-runc-v2', 'bin/runc', 'images/lab.tar']

@@ -4,11 +4,9 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { empty, trestle } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { openNode } from './node.mjs'
-import { started } from './started.mjs'
-import { quantile } from './statistics.mjs'
-import { leftOut, row } from './table.mjs'
+import { quantile, started } from './statistics.mjs'
+import { leftOut, limits, row } from './table.mjs'
 
 const gnuTime = '/usr/bin/time'
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ADD costs on a node that is not empty: many pods, or many rules of others.
 import { trestle } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { attachRounds } from './rounds.mjs'
 import { beside, describe, ratio, spread } from './statistics.mjs'
-import { row } from './table.mjs'
+import { limits, row } from './table.mjs'
 
 /** ADD with 1000 pods present against 10 (a bridge has 1023 ports at most). */
 export async function pods(bench) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call costs before it does anything: VERSION and STATUS against the empty executable.
 import { empty, trestle } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { openNode } from './node.mjs'
 import { callRounds } from './rounds.mjs'
 import { describe, quantile } from './statistics.mjs'
-import { row } from './table.mjs'
+import { limits, row } from './table.mjs'
 
 /** Rows and notes of the start-up. */
 export async function start({ found, scratch, rounds }) {

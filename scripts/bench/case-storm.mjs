@@ -2,10 +2,9 @@
 // 200 pods at once, 20 at a time, on a node without any: everything shared is made under contention.
 import { wholeContenders } from './case-whole.mjs'
 import { trestle } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { openNode } from './node.mjs'
 import { beside, describe } from './statistics.mjs'
-import { leftOut, row } from './table.mjs'
+import { leftOut, limits, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
 const count = 200

@@ -2,13 +2,12 @@
 // The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the upstream chain
 // and kindnet's plugin, with 1 and 300 pods on the node; on a bridge, and as the agent writes mode ptp.
 import { kindnet, wholeReference, wholeRouted, wholeTrestle } from './contenders.mjs'
-import { limits } from './limits.mjs'
 import { attachSizes, notesOf } from './rounds.mjs'
 import { beside, describe, quantile, ratio, spread } from './statistics.mjs'
-import { leftOut, row } from './table.mjs'
+import { leftOut, limits, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
-/** Who is compared with, and what limits.mjs calls them. */
+/** Who is compared with, and what table.mjs calls them. */
 const peers = { 'upstream chain, iptables': 'chain', 'upstream chain, nftables': undefined, 'cni-kindnet': 'kindnet' }
 
 /** The executable without which a peer is left out. */

@@ -167,6 +167,7 @@ function podRouteWords(route: PodRoute, dev: string): readonly string[] {
     ...numberWord('mtu', route.mtu),
     ...numberWord('advmss', route.advmss),
     ...(route.onlink ? ['onlink'] : []),
+    ...(route.protocol === undefined ? [] : ['proto', route.protocol]),
   ]
 }
 

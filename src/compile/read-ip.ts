@@ -84,6 +84,7 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
       ...optional('priority', entry['metric'], number),
       ...optional('src', entry['prefsrc'], text),
       ...optional('scope', entry['scope'], scopeNumber),
+      ...optional('protocol', entry['protocol'], (value) => (value === 'boot' ? undefined : text(value))),
       ...optional('mtu', metrics['mtu'], number),
       ...optional('advmss', metrics['advmss'], number),
     }

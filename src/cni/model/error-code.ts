@@ -99,6 +99,7 @@ export const idsOfCode = {
     'address-per-family',
     'requested-address-invalid',
     'gateway-missing',
+    'gateway-unreachable',
     'route-destination',
     'route-gateway',
     'prefix-invalid',

@@ -130,8 +130,8 @@ export interface MacvlanSpec {
   readonly mode: MacvlanConf['mode']
 }
 
-/** A route of the pod; `src` and `onlink` as in ip-route(8). */
-export type PodRoute = Route & { readonly src?: string; readonly onlink?: true }
+/** A route of the pod; `src`, `onlink` and `protocol` as in ip-route(8). `protocol` absent: boot. */
+export type PodRoute = Route & { readonly src?: string; readonly onlink?: true; readonly protocol?: string }
 
 /** Everything of one attachment. `mtu` in bytes. */
 export interface AttachmentSpec {

@@ -49,6 +49,8 @@ export interface ObservedRoute {
   readonly src?: string
   /** RT_SCOPE_*; IPv4 only. */
   readonly scope?: number
+  /** Where it is not boot. */
+  readonly protocol?: string
 }
 
 /** A policy rule that looks a source up in a table. `from`: a CIDR. */

@@ -2,7 +2,7 @@
 // From a configuration and a lease to the specs of attachment and network: every name, MAC, gateway and route is
 // decided here and in the driver, so that the operations only spell it out.
 
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { InterfaceNetConf } from '../../cni/model/net-conf.ts'
@@ -16,7 +16,7 @@ import type { Lease } from '../model/lease.ts'
 import { podLinkMac } from '../model/names.ts'
 import { mergedAccepts } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
-import type { Master, Surroundings } from './driver.ts'
+import type { Master, Routes, Surroundings } from './driver.ts'
 import { interfaceDriverOf } from './drivers.ts'
 import { unique, withFirstGateway } from './subnets.ts'
 
@@ -39,7 +39,9 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const given = podRoutes(lease.routes, ips, conf.isDefaultGateway)
-  const own = interfaceDriverOf(conf).partsOf(conf, { key, mac, ips, given, master })
+  const driver = interfaceDriverOf(conf)
+  if (!driver.isRouted && !conf.disableContainerInterface) requireNearGateways(given, ips)
+  const own = driver.partsOf(conf, { key, mac, ips, given, master })
   const mtu = own.mtu ?? input.mtu
   const hostPorts = own.hostLink === undefined ? undefined : hostPortSpec(conf, ips, own.hostLink)
   return {
@@ -73,6 +75,27 @@ function requireOtherGateway(ips: readonly PodAddress[]): void {
   if (own === undefined) return
   throw new CniError('static-gateway-invalid', `ipam.addresses: ${own.address} is its own gateway`, {
     details: 'use another address for the pod, or another gateway',
+  })
+}
+
+/**
+ * The kernel refuses a route whose gateway is on no link (net/ipv4/fib_semantics.c, fib_check_nh); its address would be
+ * on the bridge by then. IPv6 link-local addresses are on every link.
+ */
+function requireNearGateways({ routes, defaultRoutes }: Routes, ips: readonly PodAddress[]): void {
+  const onLink = [
+    ...ips.map(({ address }) => address),
+    ...routes.flatMap(({ gw, dst }) => (gw === undefined ? dst : [])),
+  ]
+  const near = [...onLink, 'fe80::/64'].flatMap((text) => parseCidr(text) ?? [])
+  const far = [...routes, ...defaultRoutes].find(({ gw }) => {
+    const at = gw === undefined ? undefined : parseAddress(gw)
+    return at !== undefined && !near.some((cidr) => includes(cidr, at))
+  })
+  if (far === undefined) return
+  const addresses = ips.map(({ address }) => address).join(', ')
+  throw new CniError('gateway-unreachable', `ipam: gateway ${far.gw} is in no subnet of the pod (${addresses})`, {
+    details: `the route to ${far.dst} goes through it; give the addresses a gateway of their subnet, or use mode ptp`,
   })
 }
 

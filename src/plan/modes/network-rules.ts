@@ -56,8 +56,8 @@ export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly
 }
 
 /**
- * The rules on the way of an ADD: elements, added again, and the table shown, so that a flush is noticed. Accepts for
- * other firewalls belong to the networks alone, and stand since the networks were set up.
+ * The rules on the way of an ADD: elements, added again, and the table shown, so that a flush is noticed. Those of the
+ * cluster are its agent's, and may be thousands.
  */
 export function fastPathRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
@@ -96,7 +96,7 @@ export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
 }
 
 function allElementsOf(source: RuleSource): readonly Op[] {
-  const own = [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
+  const own = elementsOf(source)
   // Without pods or networks there is no table, and no use for the cluster's elements.
   if (own.length === 0 || source.cluster === undefined) return own
   return [...clusterOps(source.cluster), ...own]
@@ -113,7 +113,9 @@ function clusterOps(cluster: Cluster): readonly Op[] {
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
   const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network)]))
-  const all = [...masqueradeOps(masqueradeElements(networks)), ...links, ...attachments.flatMap(attachmentRuleOps)]
+  const accepts = elementOps(acceptElements(networks))
+  const shared = [...accepts, ...masqueradeOps(masqueradeElements(networks)), ...links]
+  const all = [...shared, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''

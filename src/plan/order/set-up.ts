@@ -7,7 +7,7 @@ import { difference } from '../difference/difference.ts'
 import { overlapError } from '../ipam/overlap-error.ts'
 import { isAbandoned, judgePlaces, wasSetUp } from '../ipam/range-overlap.ts'
 import { agreeOnAddresses, withFormerGateways } from '../link/bridge-addresses.ts'
-import type { AttachmentKey, BridgePort, NetworkSpec } from '../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { bridgeSysctlOps, type Port } from '../modes/bridge.ts'
@@ -15,6 +15,7 @@ import { mergeNetworks } from '../modes/build-spec.ts'
 import { bridgeOps } from '../modes/network.ts'
 import { refilledRuleOps, ruleOps, sharesRules } from '../modes/network-rules.ts'
 import { acceptingAll, earlierNetworks } from '../recovery/earlier-networks.ts'
+import { localnetOps } from '../rules/host-ports.ts'
 import type { NetworkFacts } from './facts.ts'
 import { outcomeOf, type Plan, type PlanRun, planOf, type Stage } from './stage.ts'
 
@@ -104,15 +105,24 @@ function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], 
   const hadRules = shared.before !== undefined && sharesRules(shared.before)
   const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
   const links: Stage = { id: 'links', run: { kind: 'batch', ops: linkOps }, after: [] }
+  const localnet = bridgeLocalnetOps(network, shared.attachments)
   const stages: readonly Stage[] = [
     { id: 'rules', run: { kind: 'rules', ops: rules }, after: [] },
     links,
     { id: 'own', run: { kind: 'batch', ops: own }, after: [links.id] },
+    { id: 'settings', run: { kind: 'batch', ops: localnet }, after: ['rules', links.id] },
     // STATUS is to know of an nft that is too old, also where that is why the rules fail.
     ...(rules.length > 0 ? [{ id: 'nft', run: { kind: 'look', what: 'nft' }, after: [] } as const] : []),
   ]
   const plan = planOf({ id: 'set up', because: `make what network ${network.name} lacks`, stages })
   return { plan, links, network, accepting: acceptingAll(network, earlier), all }
+}
+
+/** The loopback setting of a bridge that was made again: live pods have host ports behind it. */
+function bridgeLocalnetOps({ bridge }: NetworkSpec, attachments: readonly AttachmentSpec[]): readonly Op[] {
+  const link = bridge?.gateway?.name ?? bridge?.name
+  const ports = attachments.flatMap(({ hostPorts }) => hostPorts ?? []).filter((spec) => spec.link === link)
+  return ports.flatMap(localnetOps).slice(0, 1)
 }
 
 /** Whether a pod's link was there at the look and has gone with its DEL, which takes no lock: look once more then. */

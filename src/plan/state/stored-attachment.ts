@@ -78,6 +78,7 @@ const route = stored<PodRoute>({
   scope: ['scope', optionalNumber],
   src: ['src', optionalText],
   onlink: ['onlink', optional(isTrue)],
+  protocol: ['protocol', optionalText],
 })
 
 const dns = stored<Dns>({

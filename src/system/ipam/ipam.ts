@@ -92,10 +92,14 @@ export async function delegatedLease(
     })
   }
   return {
-    ips: result.ips.map(toPodAddress),
+    ips: result.ips.map(toPodAddress).filter(isFirstOfAddress),
     routes: result.routes.map(toRoute),
     ...(result.dns === undefined ? {} : { dns: toDns(result.dns) }),
   }
+}
+
+function isFirstOfAddress({ address }: PodAddress, at: number, all: readonly PodAddress[]): boolean {
+  return all.findIndex((other) => other.address === address) === at
 }
 
 /** A result may hold other keys, of any type and depth: nothing has looked at them, so they go no further. */

@@ -73,6 +73,29 @@ describe('the next ADD', () => {
     expect(silentOf(host, [...pods, netns])).toEqual([])
   })
 
+  it('lets 127.0.0.1 reach the host ports of live pods by a bridge that it makes again', () => {
+    const portMappings = [{ hostPort: 8080, containerPort: 80 }]
+    const call = { id: 'port', netns: host.pod('port') }
+    expect(host.cni('ADD', { ...conf, runtimeConfig: { portMappings } }, call).code).toBe(0)
+    const localnet = () => host.run('cat', ['/proc/sys/net/ipv4/conf/cni0/route_localnet']).stdout.trim()
+    expect(localnet()).toBe('1')
+    expect(host.run('ip', ['link', 'del', 'cni0']).code).toBe(0)
+    expect(host.cni('ADD', conf, { id: 'sixth', netns: host.pod('sixth') }).code).toBe(0)
+    expect(localnet()).toBe('1')
+  })
+
+  it('fills the sets of a network with hostAccept when somebody has emptied them', () => {
+    const podcidr = ['10.94.0.0/24', 'fd00:94::/64']
+    const firewalled = { ...conf, name: 'accepted', bridge: 'br-acc', podcidr, firewall: {} }
+    expect(host.cni('ADD', firewalled, { id: 'f0', netns: host.pod('f0') }).code).toBe(0)
+    emptySets(host)
+    const call = { id: 'f1', netns: host.pod('f1') }
+    const added = host.cni('ADD', firewalled, call)
+    expect(added.code, added.stdout).toBe(0)
+    const checked = host.cni('CHECK', { ...firewalled, prevResult: added.json }, call)
+    expect(checked.stdout).toBe('')
+  })
+
   it('looks once for chains of others that drop, however many networks there are', () => {
     for (let at = 0; at < running; at++) {
       const more = { name: `more${at}`, bridge: `br-more${at}`, podcidr: `10.${100 + at}.0.0/24`, firewall: {} }
@@ -89,6 +112,16 @@ describe('the next ADD', () => {
     }
   })
 })
+
+/** Takes the elements out of every set and map of trestle's table, and leaves the rules. */
+function emptySets(host: Host): void {
+  const { stdout } = host.run('nft', ['list', 'table', 'inet', 'trestle'])
+  const sets = [...stdout.matchAll(/^\t(set|map) (\w+) /gm)]
+  expect(sets.length).toBeGreaterThan(20)
+  for (const [, kind = '', name = ''] of sets) {
+    expect(host.run('nft', ['flush', kind, 'inet', 'trestle', name]).code).toBe(0)
+  }
+}
 
 /** A router beyond the node that has no route back to the pods: it answers masqueraded packets only. */
 function addOutside(host: Host): void {

@@ -49,6 +49,30 @@ describe('a delegated IPAM plugin', () => {
     expectNothingLeft(host, before)
   })
 
+  it('with a gateway in no subnet of the pod is refused, and its gateway is never on the bridge', () => {
+    const strange = leased.replace('10.66.0.1', '10.99.0.1')
+    const plugin = install({ ADD: `case $CNI_CONTAINERID in w) ${answer(strange)} ;; *) ${answer()} ;; esac` })
+    expectError(
+      host.cni('ADD', conf, { id: 'w', netns: host.pod('w'), path: plugin.path }),
+      7,
+      'ipam: gateway 10.99.0.1 is in no subnet of the pod (10.66.0.7/24)',
+    )
+    expect(addressesOf(host, host.path, 'cni0')).toEqual([])
+    attach(host, conf, { path: plugin.path })
+    expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.66.0.1/24'])
+  })
+
+  it('that answers one address twice gives it once', () => {
+    const answered = JSON.parse(leased)
+    const [ip] = answered.ips
+    const plugin = install({ ADD: answer(JSON.stringify({ ...answered, ips: [ip, ip] })) })
+    const pod = attach(host, conf, { path: plugin.path })
+    expect(pod.result.ips).toEqual([{ ...ip, interface: 2 }])
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expectNothingLeft(host, before)
+  })
+
   it.each(['bridge', 'ptp'])(
     'leaves the masquerade of live pods alone while it is asked and when it refuses: %s',
     (mode) => {
