@@ -8,6 +8,7 @@ import { type DispatchOutput, dispatch, failure } from './cni/dispatch.ts'
 import { toCniError } from './cni/model/error.ts'
 import { currentVersion } from './cni/model/version.ts'
 import { workMs } from './commands/call/context.ts'
+import { openKeeper } from './commands/call/keeper.ts'
 import { handlers } from './commands/verbs/handlers.ts'
 import { type Edge, warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { ownTypes } from './system/ipam/own-types.ts'
@@ -43,9 +44,10 @@ const endingSignals =
 
 function runCni(edge: Edge): void {
   const { process } = edge
-  const leave = (output: DispatchOutput) => leaveWith(output, edge)
+  const keeper = openKeeper(process.env)
+  const leave = (output: DispatchOutput) => leaveWith(output, edge, keeper.end)
   const failed = (error: unknown) => failure(error, currentVersion, process.env)
-  useCheapStderr(process)
+  useCheapStderr(process, keeper.onStderr)
   startTrace(process.env['TRESTLE_TRACE'])
   phase('read the configuration')
   const interruption = new AbortController()
@@ -56,7 +58,7 @@ function runCni(edge: Edge): void {
   const startedMs = nowMs()
   const { signal } = interruption
   const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal }, edge.stdin)
-  const input = { env: process.env, stdin, ownTypes: ownTypes() }
+  const input = { env: process.env, stdin, ownTypes: ownTypes(), onStdin: keeper.onStdin }
   dispatch(input, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
 }
 
@@ -64,8 +66,9 @@ function runCni(edge: Edge): void {
  * Node makes a stream for stderr once a pipe is closed (net.Socket._destroy compares with it),
  * which costs a millisecond: a function that writes is enough for us. What it tells changes no answer.
  */
-function useCheapStderr(process: Edge['process']): void {
+function useCheapStderr(process: Edge['process'], onText: (text: string) => void): void {
   const write = (text: string) => {
+    onText(text)
     try {
       writeAll(2, text)
     } catch {
@@ -87,11 +90,15 @@ function runCli(): void {
   })
 }
 
-function leaveWith({ stdout, exitCode, teardown }: DispatchOutput, edge: Edge): void {
-  const exit = (code: number) => leaveProcess(code, edge)
+function leaveWith(output: DispatchOutput, edge: Edge, keep: (output: DispatchOutput) => void): void {
+  const { stdout, bytes, exitCode, teardown } = output
+  const exit = (code: number) => {
+    keep({ stdout, exitCode: code })
+    leaveProcess(code, edge)
+  }
   phase('answer')
   try {
-    writeAll(edge.stdout, stdout)
+    writeAll(edge.stdout, bytes ?? stdout)
   } catch {
     // The runtime closed its end: nobody is left to tell, and nobody knows of what was made.
     const end = () => exit(1)

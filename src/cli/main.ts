@@ -8,10 +8,12 @@ import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { runProber } from './doctor/prober.ts'
 import { explainCommand } from './explain/explain.ts'
+import { lastCommand } from './explain/last.ts'
 import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
 import { planCommand } from './plan/plan.ts'
 import { probeEnd } from './probe/ends.ts'
+import { recordCommand } from './record/command.ts'
 import { restoreCommand } from './restore/restore.ts'
 import {
   type Command,
@@ -42,6 +44,8 @@ export const commands: readonly Command[] = [
   gcCommand,
   agentCommand,
   uninstallCommand,
+  lastCommand,
+  recordCommand,
   explainCommand,
   versionCommand,
 ]

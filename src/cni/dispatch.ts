@@ -27,12 +27,16 @@ export interface DispatchInput {
   readonly stdin: () => string | Promise<string>
   /** The names of this executable, each a `type` that is ours; default: trestle. */
   readonly ownTypes?: readonly string[]
+  /** Sees standard input. A promise of an output: that is the answer, and no verb runs. */
+  readonly onStdin?: (stdin: string) => Promise<DispatchOutput | undefined> | undefined
 }
 
 /** What the process is to write and return: one JSON document with a line break, or nothing. */
 export interface DispatchOutput {
   readonly stdout: string
-  readonly exitCode: 0 | 1
+  /** Of another plugin's answer: its bytes, of which `stdout` is the text, and its exit code. */
+  readonly bytes?: Uint8Array
+  readonly exitCode: number
   /** Takes back what an ADD made, for a result that nobody reads. */
   readonly teardown?: () => Promise<void>
 }
@@ -107,6 +111,9 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
     const invocation = readInvocation(input.env, input.ownTypes)
     if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
     stdin = await readStdin(input)
+    const answer = input.onStdin?.(stdin)
+    const answered = answer && (await answer)
+    if (answered) return answered
     const stdout = await run(invocation, stdin, handlers)
     return {
       stdout,

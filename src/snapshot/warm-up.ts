@@ -19,6 +19,7 @@ import { declarationsOf } from '../plan/rules/ruleset.ts'
 import { openNetns } from '../system/kernel/netns.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { nowMs } from '../system/process/clock.ts'
+import { notedExecutions, noteExecutions } from '../system/process/executions.ts'
 import type { Command, Run } from '../system/process/runner.ts'
 import { type Edge, warmUpEdge } from './warm-up-edge.ts'
 import { podNetwork, tableListing, warmUpAdd } from './warm-up-parts.ts'
@@ -65,8 +66,10 @@ async function warmUp(run: (edge: Edge) => unknown): Promise<readonly string[]> 
   const before = process.env['TRESTLE_STATE_DIR']
   process.env['TRESTLE_STATE_DIR'] = join(stateDir, 'state')
   try {
+    noteExecutions()
     return [...(await everyVerb()), ...(await warmUpEdge(run))]
   } finally {
+    notedExecutions()
     removeCallFiles()
     if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
     else process.env['TRESTLE_STATE_DIR'] = before

@@ -59,10 +59,11 @@ export const idsOfCode = {
     'sysctl-allowlist-invalid',
     'netns-not-visible',
     'input-unreadable',
+    'record-missing',
     'output-unwritable',
     'runtime-silent',
   ],
-  decodingFailure: ['not-json', 'not-an-object', 'json-too-large', 'version-invalid'],
+  decodingFailure: ['not-json', 'not-an-object', 'json-too-large', 'version-invalid', 'record-unreadable'],
   invalidConfig: [
     'wrong-type',
     'invalid-value',

@@ -1,13 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that are nobody's business, taken out of text of others before it goes into an error.
+// Masks secrets in texts of others before they go into an error, a record or a log. The shapes are those that
+// programs print: JSON (also inside a JSON string), pairs, YAML, options, URLs, headers, keys and tokens.
+
+const mask = '***'
+
+const secretWord = [
+  ...['token', 'secret', 'passw', 'passphrase', 'passcode', 'passwd', 'pwd', 'pass(?![a-z])', 'credential', 'cookie'],
+  ...['(?:api|private|client|access|account|encryption|shared|signing)[_-]?key', 'auth(?!or)', 'psk', 'signature'],
+  ...['session[_-]?(?:id|key)', 'bearer', '(?<![a-z])sig(?![a-z])', 'etcd[_-]?key(?!file)'],
+].join('|')
 
 /**
- * `text` with `***` for the value of each key that sounds like a secret, as JSON (`"token": "x"`) or as a pair
- * (`TOKEN=x`). For errors only: the expressions are compiled when it is called.
+ * A name that sounds like that of a secret; authorization is the only such name with `author`. Bounded: without a bound
+ * a long text of dots and letters takes quadratic time.
  */
+const key = `[\\w.-]{0,60}(?:${secretWord}|authorization)[\\w.-]{0,60}`
+
+type Rule = readonly [pattern: RegExp, replacement: string]
+
+/** Compiled when something is masked: a call that goes well masks nothing. */
+function rules(): readonly Rule[] {
+  const quoted = `"(?:[^"\\\\]|\\\\[\\s\\S])*"?|'(?:[^'\\\\]|\\\\[\\s\\S])*'?`
+  const bare = `[^\\s;,&"'}\\])]+`
+  return [
+    [/-----BEGIN ([A-Z ]*)PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, `$1PRIVATE KEY ${mask}`],
+    [/([a-z][a-z\d+.-]{0,30}:\/\/)[^\s/?#"'\\]{1,500}@/gi, `$1${mask}@`],
+    [/(hooks\.slack\.com\/services\/)[\w/-]+/gi, `$1${mask}`],
+    [
+      /\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth|secret)[\w-]*)(\s*:\s*)[^\n"'\\]+/gi,
+      `$1$2${mask}`,
+    ],
+    [/\b(bearer|basic)(\s+)[\w.~+/=-]{6,}/gi, `$1$2${mask}`],
+    [/\beyJ[\w-]{6,}\.[\w-]*(?:\.[\w-]*)?/g, mask],
+    [/\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-|hvs\.|AKIA|ASIA|AIza|npm_|dop_v1_)[\w-]{8,}/g, mask],
+    [/\$(?:apr1|2[abxy]|[156y]|gy|argon2\w*)\$[\w./$,=+-]+/g, mask],
+    // JSON inside a JSON string: the quotes are escaped, as often as it is nested.
+    [new RegExp(`(\\\\+"${key}\\\\+"\\s*:\\s*\\\\+")[^"\\\\]*`, 'gi'), `$1${mask}`],
+    [new RegExp(`("${key}"\\s*:\\s*)(?:${quoted}|(?:true|false|null)\\b)`, 'gi'), `$1"${mask}"`],
+    [new RegExp(`("${key}"\\s*:\\s*)(?:\\[[^\\]]*\\]?|\\{[^{}]*\\}?|-?[\\d.]+)`, 'gi'), `$1"${mask}"`],
+    [new RegExp(`('${key}'\\s*:\\s*)(?:${quoted})`, 'gi'), `$1'${mask}'`],
+    [new RegExp(`(<${key}>)[^<]*`, 'gi'), `$1${mask}`],
+    [new RegExp(`(\\b${key}(?:\\s?=\\s?|%3D))(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
+    [
+      new RegExp(`(^[\\s-]*["']?${key}["']?:[ \\t]+)(?:[|>]-?\\n(?:[ \\t]+\\S.*\\n?)+|[^\\s{["'#].*|${quoted})`, 'gim'),
+      `$1${mask}`,
+    ],
+    [new RegExp(`([{\\s]${key}:)(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
+    [new RegExp(`((?:^|[\\s"'])--?${key}\\s+)(?!-)(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
+    [new RegExp(`("--?${key}"\\s*,\\s*)(?:${quoted})`, 'gi'), `$1"${mask}"`],
+    [/(\s-u\s+[^\s:]+:|\bsshpass\s+-p\s*|\blogin\s+\S+\s+password\s+|\bIDENTIFIED\s+BY\s+)\S+/gi, `$1${mask}`],
+    [/\b((?:enc|auth|auth-trunc|aead)\s+\S+\s+)0x\w+/g, `$1${mask}`],
+  ]
+}
+
+let compiled: readonly Rule[] | undefined
+
+/** `text` with `***` in the place of each secret. */
 export function masked(text: string): string {
-  const key = '[\\w.-]*(?:token|secret|passw|credential|api[_-]?key|private[_-]?key|auth)[\\w.-]*'
-  return text
-    .replace(new RegExp(`("${key}"\\s*:\\s*)"(?:[^"\\\\]|\\\\.)*"?`, 'gi'), '$1"***"')
-    .replace(new RegExp(`(\\b${key}=)[^\\s;,"']+`, 'gi'), '$1***')
+  // Kept by the process that masks: the warm-up of the build masks nothing.
+  compiled ??= rules()
+  return compiled.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), withinStrings(text))
+}
+
+/** Masks within JSON strings that have escapes: quotes and line breaks of what they hold are escaped there. */
+function withinStrings(text: string): string {
+  return text.replace(/"(?:[^"\\]|\\.)*"?/g, (literal) => {
+    if (!literal.includes('\\')) return literal
+    try {
+      const inner = JSON.parse(literal) as string
+      const clean = masked(inner)
+      return clean === inner ? literal : JSON.stringify(clean)
+    } catch {
+      return literal
+    }
+  })
+}
+
+/** The words of a command line, masked: the word after an option that sounds like a secret, too. */
+export function maskedWords(words: readonly string[]): readonly string[] {
+  const option = new RegExp(`^--?${key}$`, 'i')
+  return words.map((word, at) =>
+    at > 0 && option.test(words[at - 1] ?? '') && !word.startsWith('-') ? mask : masked(word),
+  )
+}
+
+/** Whether the name of a variable sounds like that of a secret. */
+export function isSecretName(name: string): boolean {
+  return new RegExp(`^${key}$`, 'i').test(name)
 }

@@ -178,9 +178,9 @@ async function removeState(): Promise<void> {
 }
 
 function stateParts(): readonly string[] {
-  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json', 'calls'].map(
-    (name) => `${stateRoot()}/${name}`,
-  )
+  const ofNetworks = ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json', 'calls']
+  const kept = ['recording.json', 'failures.off', 'failures', 'records', 'log']
+  return [...ofNetworks, ...kept].map((name) => `${stateRoot()}/${name}`)
 }
 
 /** Something else in it is not ours to remove; the lock of another call is gone with that call. */

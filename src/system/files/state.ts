@@ -22,6 +22,10 @@
 //   /run/trestle/cluster.json               pod ranges and addresses of the cluster, by its agent
 //   /run/trestle/agent.json                 what the agent remembers of other nodes
 //   /run/trestle/calls                     a line for each call, where an agent counts them (call-tally.ts)
+//   /run/trestle/recording.json            what is recorded and logged (cli/record/settings.ts)
+//   /run/trestle/failures/VERB/ID.jsonl    the last calls that failed; none with failures.off beside it
+//   /run/trestle/records/VERB/ID.jsonl     recorded calls
+//   /run/trestle/log/                      the log and the traces of calls
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync, statSync } from 'node:fs'

@@ -8,6 +8,7 @@ import { CniError } from '../../cni/model/error.ts'
 import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
+import { noteExecution, noteInput } from './executions.ts'
 import { onHost, pathWithTools } from './programs.ts'
 import { inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
@@ -75,7 +76,7 @@ export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
     if (leftMs <= 0) return Promise.reject(timedOut(command))
     if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
     return new Promise((resolve, reject) =>
-      start(command, { leftMs, signal: deadline.signal, starter }, { resolve, reject }),
+      start(command, { leftMs, signal: deadline.signal, starter }, noteExecution(command, { resolve, reject })),
     )
   }
 }
@@ -146,6 +147,7 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   const give = (text: string) => {
     giveAll(child.stdin, text)
     inputWritten(child)
+    noteInput(command, text)
   }
   if (typeof command.stdin === 'function') command.stdin(give)
   else give(command.stdin ?? '')

@@ -102,8 +102,8 @@ function textOf({ chunks }: Reader): string {
 // Writing to a descriptor at once: what was written is written when the process ends.
 
 /** Writes all of the text. Throws the system's error, EPIPE where the reader has gone. */
-export function writeAll(fd: number, text: string): void {
-  const bytes = Buffer.from(text)
+export function writeAll(fd: number, text: string | Uint8Array): void {
+  const bytes = typeof text === 'string' ? Buffer.from(text) : text
   let at = 0
   while (at < bytes.length) at += whenReady(() => writeSync(fd, bytes, at))
 }

@@ -41,8 +41,8 @@ it('exits 1 for a code that is not ours, in both formats', async () => {
   expect(await runCli(['explain', '77', '-o', 'json'])).toMatchObject({ code: 1, json: { codes: [], exitCode: 1 } })
 })
 
-it('lists all codes without one', async () => {
-  const { code, stdout } = await runCli(['explain'])
+it('lists all codes with --codes', async () => {
+  const { code, stdout } = await runCli(['explain', '--codes'])
   expect(code).toBe(0)
   expect(stdout.split('\n')).toHaveLength(errorCodes().length + 1)
 })

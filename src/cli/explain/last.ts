@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle last`: the newest call that failed, kept without being asked, with its cause and cure.
+
+import type { Diagnosis } from '../../catalogue/diagnosis.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { parseObject } from '../record/configuration.ts'
+import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
+import { keptRecords } from '../record/ring.ts'
+import { areFailuresKept } from '../record/settings.ts'
+import { callText } from '../record/text.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
+import { requireRoot } from '../shell/self.ts'
+import { recognise } from './recognise.ts'
+import { diagnosisText, publishedOf } from './text.ts'
+
+export const lastCommand: Command = {
+  name: 'last',
+  words: '[ID]',
+  maxWords: 1,
+  summary: 'show the newest call that failed, its cause and its cure',
+  description: [
+    'Shows the newest CNI call that failed on this node: what the runtime asked, what was run, what failed, cause and',
+    'cure. trestle keeps the last 50 failed calls, at most 2 MB, secrets masked. `trestle record list` shows them all,',
+    '`trestle record show ID` everything of one, `trestle record off --failures` ends it. Exit code 1: a failed call',
+    'is shown.',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle last', 'trestle last -o json', 'trestle record show'],
+  run: (input) => showLast(input, 'last', input.words[0]),
+}
+
+/** Also of `trestle explain` without a text. */
+export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: string, id?: string): number {
+  requireRoot(command, 'records of calls are files that only root may read')
+  const [newest] = keptRecords(stateRoot(), ['failures'])
+  if (newest === undefined && id === undefined) {
+    const why = areFailuresKept(stateRoot()) ? '' : ': `trestle record on --failures` keeps them again'
+    return print(input, { command, document: {}, text: `no failed call is kept${why}\n`, code: exitCode.fine })
+  }
+  const record = readRecord(id === undefined && newest !== undefined ? newest.path : pathOfRecord(id))
+  const known = diagnosesOf(record)
+  const text = [callText(record), known.map(diagnosisText).join('')].filter((part) => part !== '').join('\n')
+  const document = { record: record.lines, file: record.path, findings: known.map(publishedOf) }
+  return print(input, { command, document, text, code: record.result.exit === 0 ? exitCode.fine : exitCode.findings })
+}
+
+/** What the catalogue knows of a failed call's error. */
+function diagnosesOf({ call, result }: CallRecord): readonly Diagnosis[] {
+  if (result.exit === 0) return []
+  const { details } = parseObject(result.stdout) ?? {}
+  const plugin = call.wraps === undefined ? '' : `plugin type="${call.wraps}" failed (${call.verb.toLowerCase()}): `
+  const said = `${plugin}${result.msg ?? (result.stdout || result.stderr)}`
+  const { own, errors, codes } = recognise(typeof details === 'string' ? `${said}\n${details}` : said)
+  const found = [...own, ...errors.filter(({ role }) => role === 'cause')]
+  return found.length > 0 ? found : codes
+}

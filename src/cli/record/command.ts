@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle record`: switches the recording of calls, and shows what was recorded. No configuration is touched.
+
+import { rmSync } from 'node:fs'
+import { switchFile } from '../../commands/call/keeper.ts'
+import { replaceText } from '../../system/files/files.ts'
+import { requireState, requireStateIfThere, stateRoot } from '../../system/files/state.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
+import { requireRoot } from '../shell/self.ts'
+import { type CallRecord, pathOfRecord, readRecord } from './read.ts'
+import { type Kept, keptRecords } from './ring.ts'
+import { areFailuresKept, failuresOffFile, readSwitch, type Settings } from './settings.ts'
+import { ageOf, outcomeOf, podOf, wholeText } from './text.ts'
+
+const actions = ['on', 'off', 'list', 'show', 'clear'] as const
+
+export const recordCommand: Command = {
+  name: 'record',
+  words: '[ACTION] [ID]',
+  maxWords: 2,
+  summary: 'record CNI calls with all that they read, ran and answered',
+  description: [
+    'ACTION is on, off, list (default), show or clear.',
+    'on records each call from now on, off ends that; no configuration changes. A record has the environment, standard',
+    'input and output, each process with its input and output, the links around it, and the time of each part. Secrets',
+    'are masked. Each verb has its own room (16 MB in all), and the oldest records make room for new ones.',
+    'list shows all records and kept failures, show all of one (the newest without ID), clear removes them.',
+    'Failed calls are kept also while recording is off (`trestle last`): --failures switches that.',
+    'To record calls of another plugin: the key `record.wrap`, docs/record.md.',
+  ].join('\n'),
+  options: {
+    only: { type: 'string', value: 'NAME', help: 'on: calls of this network or pod (NAME or NAMESPACE/NAME) only' },
+    keep: { type: 'string', value: 'N', help: 'on: keep N calls of each verb; default: 100' },
+    failures: { type: 'boolean', help: 'on, off: the keeping of failed calls, in place of the recording' },
+  },
+  examples: ['trestle record on --only shop/web', 'trestle record list', 'trestle record show', 'trestle record off'],
+  run,
+}
+
+function run(input: Input): number {
+  const [action = 'list', id] = input.words
+  if (id !== undefined && action !== 'show') throw new UsageError(`unexpected argument "${id}"`)
+  requireRoot('record', 'records of calls are files that only root may read')
+  switch (action as (typeof actions)[number]) {
+    case 'on':
+    case 'off':
+      return input.values['failures'] === true
+        ? switchFailures(input, action === 'on')
+        : switchRecord(input, action === 'on')
+    case 'list':
+      return list(input)
+    case 'show':
+      return show(input, id)
+    case 'clear':
+      return clear(input)
+    default:
+      throw new UsageError(`there is no "record ${action}"; use ${actions.join(', ')}`)
+  }
+}
+
+function switchRecord(input: Input, isOn: boolean): number {
+  const { only, keep } = input.values
+  if (typeof keep === 'string' && !/^[1-9]\d{0,4}$/.test(keep)) throw new UsageError(`--keep ${keep}: use a number`)
+  const settings = { ...(only === undefined ? {} : { only }), ...(keep === undefined ? {} : { keep: Number(keep) }) }
+  writeSwitch({ ...readSwitch(stateRoot()), record: isOn ? (settings as Settings['record']) : undefined })
+  const whose = only === undefined ? 'each call' : `calls of ${String(only)}`
+  const text = isOn
+    ? `trestle records ${whose} from now on; \`trestle record list\` shows them, \`trestle record off\` ends it\n`
+    : 'trestle records no calls; the records stay until `trestle record clear`\n'
+  return print(input, { command: 'record', document: { record: isOn }, text, code: exitCode.fine })
+}
+
+/** The file is gone when nothing is on: a call then looks for its name alone. */
+function writeSwitch(settings: { [K in keyof Settings]?: Settings[K] | undefined }): void {
+  requireState()
+  const file = switchFile()
+  if (settings.record === undefined && settings.log === undefined) rmSync(file, { force: true, recursive: true })
+  else replaceText(file, `${JSON.stringify(settings)}\n`)
+}
+
+function switchFailures(input: Input, isOn: boolean): number {
+  requireState()
+  if (isOn) rmSync(failuresOffFile(stateRoot()), { force: true, recursive: true })
+  else replaceText(failuresOffFile(stateRoot()), '')
+  const text = isOn ? 'trestle keeps calls that fail\n' : 'trestle keeps no calls that fail\n'
+  return print(input, { command: 'record', document: { failures: isOn }, text, code: exitCode.fine })
+}
+
+/** One that cannot be read is shown by its id alone. */
+function recordOf({ path }: Kept): CallRecord | undefined {
+  try {
+    return readRecord(path)
+  } catch {
+    return undefined
+  }
+}
+
+function list(input: Input): number {
+  requireStateIfThere()
+  const all = keptRecords(stateRoot())
+  // A failure that was recorded is in both rings.
+  const records = all.filter(
+    ({ id, ring }) => ring === 'records' || !all.some((each) => each.id === id && each.ring === 'records'),
+  )
+  const rows = records.map((kept) => {
+    const record = recordOf(kept)
+    if (record === undefined) return [kept.id, '', kept.verb, '', '', 'not readable']
+    const { header, call, result } = record
+    const said = result.exit === 0 ? `${result.ms} ms` : `${result.msg ?? result.stdout.trim()}`.slice(0, 60)
+    const age = `${ageOf(Date.now() - Date.parse(header.time))} ago`
+    return [kept.id, age, call.verb, podOf(record), call.network ?? '', `${outcomeOf(record)}: ${said}`]
+  })
+  const title = ['ID', 'WHEN', 'VERB', 'POD', 'NETWORK', 'OUTCOME']
+  const { record } = readSwitch(stateRoot())
+  const areFailures = areFailuresKept(stateRoot())
+  const only = record?.only === undefined ? '' : ` of ${record.only}`
+  const recording = `recording${only} is ${record === undefined ? 'off' : 'on'}`
+  const state = `${recording}; failed calls are ${areFailures ? '' : 'not '}kept\n`
+  const text = rows.length === 0 ? state : `${table([title, ...rows])}${state}`
+  const documents = records.map(({ id, ring, verb, path }) => ({ id, ring, verb, file: path }))
+  const document = { records: documents, record: record ?? false, failures: areFailures }
+  return print(input, { command: 'record', document, text, code: exitCode.fine })
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('')
+}
+
+function show(input: Input, id: string | undefined): number {
+  const record = readRecord(pathOfRecord(id))
+  const document = { record: record.lines, file: record.path }
+  return print(input, { command: 'record', document, text: wholeText(record), code: exitCode.fine })
+}
+
+function clear(input: Input): number {
+  requireStateIfThere()
+  const all = keptRecords(stateRoot())
+  for (const { path } of all) rmSync(path, { force: true })
+  const ids = new Set(all.map(({ id }) => id))
+  const text = `${ids.size} record${ids.size === 1 ? '' : 's'} removed\n`
+  return print(input, { command: 'record', document: { removed: [...ids] }, text, code: exitCode.fine })
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a record, its own or one that somebody sent: nothing in it is trusted, and a part of one is refused.
+
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { CniError, oneLine } from '../../cni/model/error.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { unreadable } from '../shell/read-input.ts'
+import { recordVersion } from './document.ts'
+import { keptRecords } from './ring.ts'
+import {
+  type CallLine,
+  type ExecLine,
+  type Header,
+  type Line,
+  lineSchema,
+  type NodeWorld,
+  type PodWorld,
+  type ResultLine,
+} from './schema.ts'
+
+/** A record, its lines by their types. */
+export interface CallRecord {
+  readonly path: string
+  readonly header: Header
+  readonly call: CallLine
+  readonly executions: readonly ExecLine[]
+  readonly result: ResultLine
+  readonly node?: NodeWorld
+  readonly pod?: PodWorld
+  readonly lines: readonly Line[]
+}
+
+/** No ring keeps a longer record. */
+const mostBytes = 16 * 1024 * 1024
+
+/** The path of a record by its id, its beginning or end; the newest without one. Throws CniError 5. */
+export function pathOfRecord(id: string | undefined, root = stateRoot()): string {
+  const all = keptRecords(root)
+  const found =
+    id === undefined ? all.slice(0, 1) : all.filter((each) => each.id.startsWith(id) || each.id.endsWith(`-${id}`))
+  // A failure that was recorded is in both rings under one id, and the recording says more.
+  const ids = [...new Set(found.map((each) => each.id))]
+  const [first] = found.toSorted((a, b) => (a.ring < b.ring ? 1 : -1))
+  if (first !== undefined && ids.length === 1) return first.path
+  const hint =
+    ids.length > 1 ? `several begin or end like that: ${ids.slice(0, 5).join(', ')}` : 'see `trestle record list`'
+  throw new CniError(
+    'record-missing',
+    id === undefined ? 'no call is recorded' : `there is no one record ${oneLine(id)}`,
+    {
+      details: all.length === 0 ? '`trestle record on` records each call; a call that fails is kept without it' : hint,
+    },
+  )
+}
+
+/** The record in a file. Throws CniError 5 for an unreadable file, 6 for a text that is no whole record. */
+export function readRecord(path: string): CallRecord {
+  const text = textOf(path)
+  const lines = text.split('\n')
+  // Each line ends with a line break, so that the last part is empty.
+  if (lines.pop() !== '') throw refused(path, `it is cut off in line ${lines.length + 1}`)
+  const read = lines.map((line, at) => lineOf(path, line, at))
+  const [header] = read
+  if (header?.type !== 'header') throw refused(path, 'its first line is no header of a record')
+  const part = <T extends Line['type']>(type: T) =>
+    read.filter((line): line is Extract<Line, { type: T }> => line.type === type)
+  const [[call], [result]] = [part('call'), part('result')]
+  if (call === undefined || result === undefined)
+    throw refused(path, `it is cut off: it has no ${call ? 'result' : 'call'}`)
+  const worlds = part('world')
+  const node = worlds.find((world): world is NodeWorld => world.of === 'node')
+  const pod = worlds.find((world): world is PodWorld => world.of === 'pod')
+  const record = { path, header, call, executions: part('exec'), result, lines: read }
+  return { ...record, ...(node ? { node } : {}), ...(pod ? { pod } : {}) }
+}
+
+function lineOf(path: string, line: string, at: number): Line {
+  const value = parsed(line)
+  if (value === undefined) throw refused(path, `line ${at + 1} is no JSON object`)
+  const { type, version } = value
+  if (type === 'header' && typeof version === 'number' && version > recordVersion)
+    throw refused(
+      path,
+      `its format has version ${version}, and this trestle reads version ${recordVersion}: update trestle`,
+    )
+  const { success, data, error } = lineSchema.safeParse(value)
+  if (success) return data
+  const place = error.issues[0]?.path.join('.') ?? ''
+  throw refused(path, `line ${at + 1} is none of a record${place === '' ? '' : ` (${place})`}`)
+}
+
+function parsed(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function textOf(path: string): string {
+  let fd: number
+  try {
+    // A pipe without a writer must not hold up a person.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (cause) {
+    throw unreadable(path, cause)
+  }
+  try {
+    const stat = fstatSync(fd)
+    if (!stat.isFile()) throw refused(path, 'it is no file')
+    if (stat.size > mostBytes) throw refused(path, `it has ${stat.size} bytes, and a record has ${mostBytes} at most`)
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function refused(path: string, why: string): CniError {
+  return new CniError('record-unreadable', `cannot read the record ${path}: ${why}`)
+}

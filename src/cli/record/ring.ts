@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where records are: a ring for each verb, so that a runtime's STATUS every 500 ms leaves an ADD alone. Failures have
+// rings of their own, which no recording empties.
+
+import { lstatSync, rmSync } from 'node:fs'
+import { makeDirectory, namesIn, writeText } from '../../system/files/files.ts'
+import { timestamp } from '../../system/process/clock.ts'
+
+export type RingName = 'records' | 'failures'
+
+/** The verbs that have a ring, with the parts of a ring's room. Any other word of CNI_COMMAND goes to the last. */
+const shares = { ADD: 0.5, DEL: 0.25, CHECK: 0.1, GC: 0.05, STATUS: 0.05, other: 0.05 } as const
+
+const sizes = {
+  records: { bytes: 16 * 1024 * 1024, calls: 600 },
+  failures: { bytes: 2 * 1024 * 1024, calls: 50 },
+} as const
+
+/** A record on disk. */
+export interface Kept {
+  readonly id: string
+  readonly ring: RingName
+  readonly verb: string
+  readonly path: string
+}
+
+/** The id of a call that began at `startedMs` (milliseconds since 1970): ids sort by time. */
+export function recordId(startedMs: number, pid = process.pid): string {
+  const [date = '', clock = ''] = timestamp(startedMs).split('T')
+  return `${date.replaceAll('-', '')}-${clock.slice(0, 8).replaceAll(':', '')}-${clock.slice(9, 12)}-${pid}`
+}
+
+/** The longest record of a verb: a tenth of its room, and a whole pod network in any case. */
+export function mostBytesOf(ring: RingName, verb: string): number {
+  return Math.max(48 * 1024, Math.floor((sizes[ring].bytes * shares[ringOf(verb)]) / 10))
+}
+
+/** Writes a record, and removes the oldest of its ring. `keep`: the most calls of the verb. Throws when it cannot. */
+export function keepRecord(root: string, kept: Pick<Kept, 'id' | 'ring' | 'verb'>, text: string, keep?: number): void {
+  const { id, ring, verb } = kept
+  const directory = `${root}/${ring}/${ringOf(verb)}`
+  for (const each of [root, `${root}/${ring}`, directory]) {
+    makeDirectory(each)
+    requireOwn(each)
+  }
+  writeText(`${directory}/${id}.jsonl`, text)
+  const { bytes, calls } = sizes[ring]
+  const share = shares[ringOf(verb)]
+  removeOldest(directory, { bytes: bytes * share, calls: keep ?? Math.max(2, Math.floor(calls * share)) })
+}
+
+/** All records, the newest first. */
+export function keptRecords(root: string, rings: readonly RingName[] = ['records', 'failures']): readonly Kept[] {
+  const all = rings.flatMap((ring) =>
+    Object.keys(shares).flatMap((verb) => recordsIn(`${root}/${ring}/${verb}`).map((id) => kept(root, ring, verb, id))),
+  )
+  return all.toSorted((a, b) => (a.id < b.id ? 1 : -1))
+}
+
+function kept(root: string, ring: RingName, verb: string, id: string): Kept {
+  return { id, ring, verb, path: `${root}/${ring}/${verb}/${id}.jsonl` }
+}
+
+function ringOf(verb: string): keyof typeof shares {
+  return Object.hasOwn(shares, verb) ? (verb as keyof typeof shares) : 'other'
+}
+
+/** Whoever else can write to the directory could lead our files elsewhere. */
+function requireOwn(directory: string): void {
+  const stat = lstatSync(directory)
+  const isOwn = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
+  if (!isOwn) throw new Error(`${directory} is not a directory of ours alone`)
+}
+
+function recordsIn(directory: string): readonly string[] {
+  const names = namesIn(directory).filter((name) => name.endsWith('.jsonl') && !name.startsWith('.'))
+  return names.map((name) => name.slice(0, -'.jsonl'.length)).toSorted()
+}
+
+/** Temporary files of killed calls are older than any call lasts. */
+const longestCallMs = 60_000
+
+function removeOldest(directory: string, most: { readonly bytes: number; readonly calls: number }): void {
+  let [bytes, calls] = [0, 0]
+  for (const id of recordsIn(directory).toReversed()) {
+    const path = `${directory}/${id}.jsonl`
+    calls += 1
+    bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
+    // Another call may have removed it meanwhile.
+    if (calls > most.calls || bytes > most.bytes) rmSync(path, { force: true })
+  }
+  for (const name of namesIn(directory)) {
+    if (!name.startsWith('.')) continue
+    const made = lstatSync(`${directory}/${name}`, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - made > longestCallMs) rmSync(`${directory}/${name}`, { force: true })
+  }
+}

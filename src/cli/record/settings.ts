@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is kept: by the switch file that `trestle record` and `trestle log` write, by the keys `record` and `log` of a
+// configuration, and failures unless they were switched off.
+
+import { existsSync } from 'node:fs'
+import { isObject } from '../../cni/json/json-object.ts'
+import { switchFile } from '../../commands/call/keeper.ts'
+import { readText } from '../../system/files/files.ts'
+
+export interface RecordSettings {
+  /** A network's name, or a pod's as NAME or NAMESPACE/NAME; absent: every call. */
+  readonly only?: string
+  /** The most calls of a verb. */
+  readonly keep?: number
+}
+
+export interface LogSettings {
+  /** Absent: the default file. */
+  readonly file?: string
+  readonly isOtlp?: boolean
+}
+
+/** Absent parts are off. */
+export interface Settings {
+  readonly record?: RecordSettings
+  readonly log?: LogSettings
+}
+
+/** `record.wrap` and `record.answer`. */
+export interface StandIn {
+  readonly wrap?: string
+  readonly answer?: Readonly<Record<string, unknown>>
+}
+
+/** The switch file; what is no object there switches nothing. */
+export function readSwitch(root: string): Settings {
+  const read = readText(switchFile(root))
+  if (read === undefined || read === 'unreadable') return {}
+  try {
+    const { record, log } = JSON.parse(read.text) as Settings
+    return { ...(isObject(record) ? { record } : {}), ...(isObject(log) ? { log } : {}) }
+  } catch {
+    return {}
+  }
+}
+
+/** Its being there switches the keeping of failures off. */
+export function failuresOffFile(root: string): string {
+  return `${root}/failures.off`
+}
+
+export function areFailuresKept(root: string): boolean {
+  return !existsSync(failuresOffFile(root))
+}
+
+/** The settings of a configuration. A value of another type is none: the verb refuses it. */
+export function settingsOf(conf: Readonly<Record<string, unknown>>): Settings & StandIn {
+  const [record, log] = [keyIn(conf, 'record'), keyIn(conf, 'log')]
+  const fields = isObject(record) ? record : {}
+  const [keep, wrap, answer] = [typeof record === 'number' ? record : fields['keep'], fields['wrap'], fields['answer']]
+  const isOn = record === true || isObject(record) || (typeof record === 'number' && record > 0)
+  return {
+    ...(isOn ? { record: typeof keep === 'number' && keep > 0 ? { keep } : {} } : {}),
+    ...(log === true ? { log: {} } : typeof log === 'string' && log.startsWith('/') ? { log: { file: log } } : {}),
+    ...(typeof wrap === 'string' ? { wrap } : {}),
+    ...(isObject(answer) ? { answer } : {}),
+  }
+}
+
+/** Exactly, else regardless of case, as keys are read (cni/json/json-keys.ts). */
+function keyIn(conf: Readonly<Record<string, unknown>>, key: string): unknown {
+  if (Object.hasOwn(conf, key)) return conf[key]
+  return conf[Object.keys(conf).find((name) => name.toLowerCase() === key) ?? key]
+}

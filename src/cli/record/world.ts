@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is around a call: of the node what a replay has to build, read from /proc, /sys and the state directory; of the
+// pod its links, addresses and routes, because a runtime deletes the namespace of a failed ADD at once.
+
+import { spawnSync } from 'node:child_process'
+import { existsSync, lstatSync, readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+import { networkDirName } from '../../plan/model/names.ts'
+import { namesIn } from '../../system/files/files.ts'
+import { pathWithTools } from '../../system/process/programs.ts'
+import type { NodeWorld, PodWorld } from './schema.ts'
+
+/** Of a network with hundreds of pods a part is kept: to read all of it would hold up each call. */
+const most = { bytes: 128 * 1024, files: 200 }
+
+/** The node as it is: uplinks, bridges, and the state of the network. */
+export function nodeWorld(root: string, network: string | undefined): NodeWorld {
+  const state = network === undefined ? { files: {}, isWhole: true } : stateOf(root, networkDirName(network))
+  return { type: 'world', of: 'node', links: links(), state: state.files, isStateWhole: state.isWhole }
+}
+
+function links(): NodeWorld['links'] {
+  const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()])
+  const addresses = networkInterfaces()
+  const names = namesIn('/sys/class/net').filter((name) => uplinks.has(name) || isBridge(name))
+  return names.map((name) => ({
+    name,
+    mtu: Number(readFileSync(`/sys/class/net/${name}/mtu`, 'latin1')),
+    ...(isBridge(name) ? { isBridge: true as const } : {}),
+    ...(uplinks.has(name) ? { isUplink: true as const } : {}),
+    addresses: (addresses[name] ?? []).flatMap(({ cidr }) => cidr ?? []),
+  }))
+}
+
+function isBridge(name: string): boolean {
+  return existsSync(`/sys/class/net/${name}/bridge`)
+}
+
+/** The links of default routes: the destination is zero. */
+function routeLinks(file: string, link: number, destination: number): readonly string[] {
+  const rows = linesOf(file).map((line) => line.trim().split(/\s+/))
+  return rows.flatMap((row) => (/^0+$/.test(row[destination] ?? '') && row[7] === '00000000' ? [row[link] ?? ''] : []))
+}
+
+function routeLinks6(): readonly string[] {
+  const rows = linesOf('/proc/net/ipv6_route').filter((line) => line.startsWith(`${'0'.repeat(32)} 00 `))
+  return rows.flatMap((row) => row.trim().split(/\s+/).at(-1) ?? []).filter((name) => name !== 'lo')
+}
+
+function linesOf(file: string): readonly string[] {
+  try {
+    return readFileSync(file, 'latin1').split('\n')
+  } catch {
+    return []
+  }
+}
+
+function stateOf(root: string, name: string): { files: NodeWorld['state']; isWhole: boolean } {
+  const files: Record<string, NodeWorld['state'][string]> = {}
+  const seen = new Map<number, string>()
+  let [bytes, isWhole] = [0, true]
+  const take = (path: string) => {
+    const stat = lstatSync(`${root}/${path}`, { throwIfNoEntry: false })
+    if (stat === undefined || !stat.isFile() || path.includes('/.')) return
+    const first = stat.nlink > 1 ? seen.get(stat.ino) : undefined
+    if (first !== undefined) {
+      files[path] = { sameAs: first }
+      return
+    }
+    bytes += stat.size
+    isWhole &&= bytes <= most.bytes && Object.keys(files).length < most.files
+    if (!isWhole) return
+    files[path] = { text: readFileSync(`${root}/${path}`, 'utf8') }
+    seen.set(stat.ino, path)
+  }
+  const directory = `networks/${name}`
+  for (const file of namesIn(`${root}/${directory}`)) take(`${directory}/${file}`)
+  for (const kind of ['pending', 'attachments', 'addresses', 'cooling']) {
+    for (const file of namesIn(`${root}/${directory}/${kind}`)) take(`${directory}/${kind}/${file}`)
+  }
+  return { files, isWhole }
+}
+
+/** A call's answer is given already, but its runtime waits for its end. */
+const toolMs = 2000
+
+/** The pod's namespace; undefined where it cannot be looked at. */
+export function podWorld(netns: string): PodWorld | undefined {
+  const show = (...words: string[]) => {
+    const args = [`--net=${netns}`, 'ip', '-j', ...words]
+    const env = { PATH: pathWithTools(), LC_ALL: 'C' }
+    const { status, stdout } = spawnSync('nsenter', args, { encoding: 'utf8', timeout: toolMs, env })
+    return status === 0 ? (JSON.parse(stdout || '[]') as NonNullable<PodWorld['routes']>) : undefined
+  }
+  const shown = show('-d', 'address', 'show') as PodWorld['links'] | undefined
+  if (shown === undefined) return undefined
+  const routes = ['-4', '-6'].flatMap((family) => show(family, 'route', 'show', 'table', 'all') ?? [])
+  return { type: 'world', of: 'pod', links: shown, routes }
+}

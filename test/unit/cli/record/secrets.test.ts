@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fifty shapes of secrets. Those of the second file were written before the rules that mask them.
+
+import { describe, expect, it } from 'vitest'
+import { isSecretName, masked, maskedWords } from '../../../../src/cni/model/secrets.ts'
+import known from './secret-shapes.json' with { type: 'json' }
+import unseen from './secret-shapes-unseen.json' with { type: 'json' }
+
+const all = [...known, ...unseen] as [string, string][]
+
+describe('secrets', () => {
+  it('are of fifty shapes', () =>
+    expect(all.map(([, text]) => text).filter((text) => text.includes('CANARY'))).toHaveLength(50))
+
+  it.each(all)('%s is masked', (_, text) => {
+    expect(masked(text)).not.toContain('CANARY')
+    expect(masked(text)).toContain('***')
+  })
+
+  it.each(all)('%s is masked as part of a text around it', (_, text) => {
+    expect(masked(`before\n${text}\nafter`)).not.toContain('CANARY')
+    expect(masked(JSON.stringify({ said: text, next: 1 }))).not.toContain('CANARY')
+  })
+
+  it('of a command line are masked in the word after the option', () => {
+    const words = ['kubectl', '--token', 'CANARY', '--server=https://u:CANARY@x', '-n', 'default']
+    expect(maskedWords(words)).toEqual(['kubectl', '--token', '***', '--server=https://***@x', '-n', 'default'])
+  })
+
+  it.each(['GITHUB_TOKEN', 'AWS_SECRET_ACCESS_KEY', 'DB_PASS', 'Authorization'])('%s is such a name', (name) =>
+    expect(isSecretName(name)).toBe(true),
+  )
+})
+
+describe('masking', () => {
+  it.each(['a.-', '"', '\\"', 'token', '://', '"token":', ' -', '{"a":"', '\\\\"', 'auth ', 'a:'])(
+    '64 KB of %j take less than a second',
+    (part) => {
+      const start = performance.now()
+      masked(part.repeat(65_536 / part.length))
+      expect(performance.now() - start).toBeLessThan(1000)
+    },
+  )
+})
+
+describe('what is no secret stays', () => {
+  it.each([
+    '{"cniVersion":"1.1.0","name":"n","type":"trestle","podcidr":"10.1.0.0/24","macvlanMode":"passthru"}',
+    'add element inet trestle ports4 { tcp . 8080 : 10.1.0.2 . 80 }',
+    'link add veth0 type veth peer name eth0 netns /proc/self/fd/3',
+    '{"code":7,"msg":"podcidr: \\"x\\" is not a range [value-invalid]","details":"use 10.240.0.0/24"}',
+    'plugin type="flannel" failed (add): open /run/flannel/subnet.env: no such file or directory',
+    '{"author":"x","authority":"y"}',
+    'IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_UID=1-2',
+    'Unexpected token } in JSON at position 5',
+  ])('%s', (text) => expect(masked(text)).toBe(text))
+})
