@@ -28,6 +28,8 @@ export type Batch =
       readonly ops: readonly IpOp[]
       readonly stdin: string
       readonly evidence?: Evidence
+      /** Its namespace is to advertise IPv6 addresses: announcedBy. */
+      readonly announces?: true
     }
   | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
   | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
@@ -40,6 +42,15 @@ export type Batch =
       readonly evidence?: Evidence
     }
   | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
+
+/**
+ * The words of a command whose namespace advertises addresses from then on: the same process, which a shell replaces
+ * itself with. The text is constant; without IPv6 there is no such key, and nothing to advertise.
+ */
+export function announcedBy(command: readonly string[]): readonly string[] {
+  const script = '{ echo 1 >/proc/sys/net/ipv6/conf/all/ndisc_notify; } 2>/dev/null; exec "$0" "$@"'
+  return ['sh', '-c', script, ...command]
+}
 
 /** Batches that may run side by side: one lane does not wait for the other. */
 export interface Lanes {
@@ -101,6 +112,8 @@ function toBatch(op: Op, kernel: string | undefined): Batch {
       return { tool: 'file', in: 'host', ops: [op] }
     case 'sysctl.pod':
       return { tool: 'sysctl', in: 'pod', ops: [op], stdin: `${op.key}=${op.value}\n` }
+    case 'neigh.announce6':
+      return { tool: 'ip', in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n`, announces: true }
     case 'qdisc.tbf':
     case 'qdisc.ingress':
     case 'qdisc.del':
@@ -133,7 +146,8 @@ function joined({ first, more }: Growing): Batch {
   const all = [first, ...more]
   const stdin = 'stdin' in first ? { stdin: all.map((each) => ('stdin' in each ? each.stdin : '')).join('') } : {}
   // Same tool, so the operations are of the same kind; TypeScript does not follow that through the spread.
-  return { ...first, ops: all.flatMap(({ ops }): readonly Op[] => ops), ...stdin } as Batch
+  const announces = all.some((each) => each.tool === 'ip' && each.announces) ? { announces: true } : {}
+  return { ...first, ...announces, ops: all.flatMap(({ ops }): readonly Op[] => ops), ...stdin } as Batch
 }
 
 function lineNumber(pattern: RegExp, stderr: string): number {

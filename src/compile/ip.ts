@@ -64,6 +64,10 @@ export function ipWords(op: IpOp): readonly string[] {
       // The pod's own address, probed at the broadcast MAC: a gratuitous ARP request at once, without
       // another process. Neighbours that knew the address by another MAC learn (net/ipv4/arp.c, arp_process).
       return ['neigh', 'replace', op.address, 'dev', op.dev, 'lladdr', 'ff:ff:ff:ff:ff:ff', 'nud', 'probe']
+    case 'neigh.announce6':
+      // With ndisc_notify (batches.ts) the kernel advertises every address of a link whose MAC is set
+      // (net/ipv6/ndisc.c, ndisc_netdev_event): a probe of its own address teaches IPv6 neighbours nothing.
+      return ['link', 'set', 'dev', op.dev, 'address', op.mac]
     default:
       return ['link', 'set', 'dev', op.dev, ...settingWords(op)]
   }

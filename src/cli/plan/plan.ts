@@ -5,7 +5,7 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import type { Batch } from '../../compile/batches.ts'
+import { announcedBy, type Batch } from '../../compile/batches.ts'
 import { withEvidence } from '../../compile/evidence.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { opsOf } from '../../plan/order/stage.ts'
@@ -254,7 +254,8 @@ function commandOf(batch: Batch): string {
   if (batch.tool === 'nft') return batch.evidence === undefined ? 'nft -f -' : 'nft -e -f -'
   const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
   const command = tool === 'sysctl' ? 'sysctl -q -p -' : `${tool} -batch -`
-  return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
+  const words = batch.tool === 'ip' && batch.announces ? announcedBy([command]).join(' ') : command
+  return batch.in === 'pod' ? `nsenter --net=NETNS -- ${words}` : command
 }
 
 function inputOf(batch: Batch): string {

@@ -66,6 +66,7 @@ function opDifference(op: Op, observed: Observed): readonly string[] {
     case 'route.del':
     case 'route.show-default':
     case 'neigh.announce':
+    case 'neigh.announce6':
     case 'nft.base.show':
     case 'nft.table.del':
     case 'nft.flush':

@@ -101,6 +101,8 @@ export type OpKind =
   | { readonly kind: 'filter.redirect'; readonly dev: string; readonly to: string }
   | { readonly kind: 'sysctl.pod'; readonly key: string; readonly value: string }
   | { readonly kind: 'neigh.announce'; readonly dev: string; readonly address: string }
+  /** All IPv6 addresses of the link: `mac` is the one that it has. */
+  | { readonly kind: 'neigh.announce6'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
   /** `acceptMark`: accept-mark.ts. */

@@ -4,7 +4,7 @@
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
-import { aliasOf } from '../model/names.ts'
+import { aliasOf, podLinkMac } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { featureOps } from './features.ts'
 
@@ -59,6 +59,7 @@ export function interfacePodOps(spec: AttachmentSpec, isRouted: boolean): readon
     { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
+    ...announce6(spec, pod),
     ...spec.defaultRoutes.map((route, at, all): Op => defaultRouteOp(route, dev, isFirst(route, at, all))),
     ...featureOps('podRouteOps', spec),
   ]
@@ -89,10 +90,17 @@ function isFirst(route: PodRoute, at: number, all: readonly PodRoute[]): boolean
 }
 
 function announce(cidr: string, dev: string): readonly Op[] {
-  // IPv6 neighbours: the gateway learns from the pod's first solicitation, and the MAC follows the address.
   if (familyOf(cidr) === 6) return []
   const address = bareAddress(cidr)
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
+}
+
+/** With an address of our own pool its MAC comes again (podLinkMac): neighbours that know it know no other. */
+function announce6({ key, ips, isPool }: AttachmentSpec, { name, mac }: LinkEnd): readonly Op[] {
+  const needsNone = isPool || !ips.some(({ address }) => familyOf(address) === 6) || mac !== podLinkMac(key, undefined)
+  return needsNone
+    ? []
+    : [{ in: 'pod', kind: 'neigh.announce6', dev: name, mac, why: `announce ${name}'s IPv6 addresses` }]
 }
 
 /** A pod must not change the host's routes by advertising itself as a router on the link `name` (CVE-2020-10749). */

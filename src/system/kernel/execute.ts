@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { type Batch, type FileOp, type Lanes, toLanes } from '../../compile/batches.ts'
+import { announcedBy, type Batch, type FileOp, type Lanes, toLanes } from '../../compile/batches.ts'
 import { CommandError, commandError } from '../../compile/command-error.ts'
 import { type Evidence, nftOptions, withEvidence } from '../../compile/evidence.ts'
 import { podNetns } from '../../compile/ip.ts'
@@ -139,10 +139,15 @@ function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | un
   if (batch.in === 'host') return { ...tool, ...netns, ...isDone }
   return {
     file: 'nsenter',
-    args: [`--net=${podNetns}`, '--', tool.file, ...tool.args],
+    args: [`--net=${podNetns}`, '--', ...wordsOf(batch, tool)],
     ...(tool.stdin ? { stdin: tool.stdin } : {}),
     ...netns,
   }
+}
+
+function wordsOf(batch: Batch, { file, args }: Command): readonly string[] {
+  const words = [file, ...args]
+  return batch.tool === 'ip' && batch.announces ? announcedBy(words) : words
 }
 
 function doneBy(evidence: Evidence | undefined): Pick<Command, 'isDone'> {

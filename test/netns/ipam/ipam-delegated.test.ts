@@ -8,7 +8,7 @@ import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam, leased, refuse, type Script } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { addressesOf, attach, interfacesOf, ipamConf, later } from '../../support/traffic/pods.ts'
-import { pings } from '../../support/traffic/traffic.ts'
+import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -86,6 +86,23 @@ describe('a delegated IPAM plugin', () => {
       expect(snapshot(host).rules).toEqual(rules)
     },
   )
+
+  it.each(['10.66.0.7', 'fd66::7'])('a pod that another one knew by another MAC is reached at once: %s', (address) => {
+    const is6 = address.includes(':')
+    const [range, gateway] = is6 ? ['fd66::', 'fd66::1'] : ['10.66.0.', '10.66.0.1']
+    const ip = (at: string) =>
+      answer(`{"cniVersion":"1.1.0","ips":[{"address":"${at}/${is6 ? 64 : 24}","gateway":"${gateway}"}]}`)
+    const plugin = install({ ADD: `case $CNI_CONTAINERID in peer) ${ip(`${range}5`)} ;; *) ${ip(address)} ;; esac` })
+    const peer = attach(host, conf, { id: 'peer', path: plugin.path })
+    const first = attach(host, conf, { id: 'first', path: plugin.path })
+    expect(pings(host, peer.netns, address)).toBe(true)
+    expectSilent(host.cni('DEL', conf, first.call))
+    const second = attach(host, conf, { id: 'second', path: plugin.path })
+    expect(second.result.interfaces[2]?.mac).not.toBe(first.result.interfaces[2]?.mac)
+    expect(pingsOnce(host, peer.netns, address)).toBe(true)
+    for (const pod of [peer, second]) expectSilent(host.cni('DEL', conf, pod.call))
+    expectNothingLeft(host, before)
+  })
 
   it('sees the environment and the very text of the configuration', () => {
     const plugin = install({ ADD: answer() })
