@@ -60,9 +60,14 @@ function bounded(signal?: AbortSignal): Run {
   }
 }
 
+/** Like a runtime: every plugin is that of CNI_PATH, with the node's own state. */
+function installed() {
+  return { own: 'installed', env: { TRESTLE_STATE_DIR: stateRoot() } } as const
+}
+
 /** A running call of CNI is not cancelled: its result has to be known. */
 async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal): Promise<readonly Step[]> {
-  const runtime = { run: bounded(), network, cniPath, isInstalled: true } as const
+  const runtime = { ...installed(), run: bounded(), network, cniPath }
   const failures = await settleKilledProbes(runtime.run)
   const id = writeIntent({ network, cniPath })
   const steps: Step[] = []
@@ -148,8 +153,7 @@ export async function settleKilledProbes(run: Run): Promise<readonly string[]> {
     const request = deadRequest(id)
     if (request === undefined) continue
     try {
-      for (const name of podNames)
-        await delList({ run, ...request, isInstalled: true }, attachmentOf(id, name), undefined)
+      for (const name of podNames) await delList({ ...installed(), run, ...request }, attachmentOf(id, name), undefined)
       removeIntent(id)
     } catch (error) {
       failures.push(`${id}: ${(error as Error).message}`)

@@ -8,7 +8,6 @@ import { CniError } from '../../cni/model/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
 import { isSupported, supportedVersions } from '../../cni/model/version.ts'
-import { stateRoot } from '../../system/files/state.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -16,21 +15,33 @@ import { type Program, thisProgram } from '../shell/self.ts'
 import { asOwn } from './own-type.ts'
 
 /**
- * A network and the way to run it. `cniPath`: CNI_PATH. `isInstalled`: like a runtime, take plugins with a name of
- * trestle from CNI_PATH too, with the node's own state.
+ * A network and the way to run it. `cniPath`: CNI_PATH. `own`: the source of plugins with a name of trestle: this
+ * program, CNI_PATH as for a runtime, or CNI_PATH and else this program. `env`: of the plugins, beside CNI_* and PATH.
  */
 export interface Runtime {
   readonly run: Run
   readonly network: NetworkList
   readonly cniPath: string
-  readonly isInstalled?: true
+  readonly own: 'this' | 'installed' | 'either'
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface Attachment {
   readonly containerId: string
   readonly netns: string
   readonly ifName: string
+  readonly args?: readonly (readonly [string, string])[]
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
+}
+
+/** The failure of one plugin of a list. */
+export class PluginError extends CniError {
+  readonly type: string
+
+  constructor(type: string, { id, message, ...parts }: CniError) {
+    super(id, message, parts)
+    this.type = type
+  }
 }
 
 /** Runs ADD of every plugin, in order. Returns the last printed result. Throws the CniError of the first failure. */
@@ -59,9 +70,25 @@ export async function statusList(runtime: Runtime): Promise<void> {
   for (const conf of runtime.network.plugins) await call(runtime, { verb: 'STATUS', conf })
 }
 
+/** A container's interface in a list of valid attachments: CNI spec 1.1.0, section 4 "GC". */
+export interface ValidAttachment {
+  readonly containerID: string
+  readonly ifname: string
+}
+
+/** Runs GC of every plugin, in order; a failure does not keep the others from theirs. Throws all failures. */
+export async function gcList(runtime: Runtime, valid: readonly ValidAttachment[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const conf of runtime.network.plugins) {
+    await call(runtime, { verb: 'GC', conf, valid }).catch((error: unknown) => failures.push(error))
+  }
+  if (failures.length > 0) throw new AggregateError(failures)
+}
+
 /** The plugins of the list that are neither trestle nor in CNI_PATH. */
 export function missingPlugins({ network, cniPath }: Pick<Runtime, 'network' | 'cniPath'>): readonly string[] {
-  return network.plugins.filter((conf) => programOf(conf, { cniPath }) === undefined).map((conf) => conf.type)
+  const where = { cniPath, own: 'this' } as const
+  return network.plugins.filter((conf) => programOf(conf, where) === undefined).map((conf) => conf.type)
 }
 
 interface Call {
@@ -69,42 +96,44 @@ interface Call {
   readonly conf: PluginConf
   readonly attachment?: Attachment
   readonly prevResult?: unknown
+  readonly valid?: readonly ValidAttachment[]
 }
 
-async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Call): Promise<string> {
+async function call(runtime: Runtime, { verb, conf, attachment, prevResult, valid }: Call): Promise<string> {
   const program = programOf(conf, runtime)
   if (program === undefined) {
-    throw new CniError('plugin-missing', `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
+    const message = `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`
+    throw new PluginError(conf.type, new CniError('plugin-missing', message))
   }
   const capabilityArgs = attachment?.capabilityArgs ?? {}
   // The process runs by its file's path, and cannot know the name of a link that the list uses.
-  const sent = isThis(conf, runtime) ? asOwn(conf) : conf
-  const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult }))
+  const sent = program.isThis ? asOwn(conf) : conf
+  const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult, valid }))
   const env = {
+    ...runtime.env,
     PATH: pathWithTools(),
     CNI_COMMAND: verb,
     CNI_CONTAINERID: attachment?.containerId ?? '',
     CNI_NETNS: attachment?.netns ?? '',
     CNI_IFNAME: attachment?.ifName ?? '',
+    CNI_ARGS: (attachment?.args ?? []).map(([key, value]) => `${key}=${value}`).join(';'),
     CNI_PATH: runtime.cniPath,
-    ...(runtime.isInstalled === true ? { TRESTLE_STATE_DIR: stateRoot() } : {}),
   }
-  const { code, stdout, stderr } = await runtime.run({ ...program, stdin, env })
+  const { code, stdout, stderr } = await runtime.run({ file: program.file, args: program.args, stdin, env })
   if (code === 0) return stdout
-  throw errorOf(stdout) ?? new CniError('plugin-failed', `${conf.type} ${verb} printed no error`, { details: stderr })
+  const silent = () => new CniError('plugin-failed', `${conf.type} ${verb} printed no error`, { details: stderr })
+  throw new PluginError(conf.type, errorOf(stdout) ?? silent())
 }
 
-type Where = Pick<Runtime, 'cniPath' | 'isInstalled'>
+type Where = Pick<Runtime, 'cniPath' | 'own'>
 
-function isThis({ type }: PluginConf, { isInstalled }: Where): boolean {
-  return isInstalled !== true && ownTypes().includes(type)
-}
-
-function programOf(conf: PluginConf, where: Where): Program | undefined {
-  if (isThis(conf, where)) return thisProgram()
-  const files = where.cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
-  const file = files.find(isExecutable)
-  return file === undefined ? undefined : { file, args: [] }
+/** The program of a plugin. `isThis`: this one. */
+function programOf({ type }: PluginConf, { cniPath, own }: Where): (Program & { isThis?: true }) | undefined {
+  const mayBeThis = own !== 'installed' && ownTypes().includes(type)
+  const files = cniPath.split(':').map((directory) => `${directory}/${type}`)
+  const file = mayBeThis && own === 'this' ? undefined : files.find(isExecutable)
+  if (file !== undefined) return { file, args: [] }
+  return mayBeThis ? { ...thisProgram(), isThis: true } : undefined
 }
 
 function errorOf(stdout: string): CniError | undefined {
@@ -140,6 +169,7 @@ export interface NetworkList {
   readonly name: string
   readonly cniVersion: string
   readonly disableCheck: boolean
+  readonly disableGc: boolean
   readonly plugins: readonly PluginConf[]
 }
 
@@ -147,6 +177,7 @@ export interface NetworkList {
 interface Injected {
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
   readonly prevResult?: unknown
+  readonly valid?: readonly ValidAttachment[] | undefined
 }
 
 // Not `min`: zod checks the length of any value with a key `length`, which throws for some objects.
@@ -158,6 +189,7 @@ const head = {
   cniVersion: string().optional(),
   cniVersions: array(string()).optional(),
   disableCheck: boolean().optional(),
+  disableGC: boolean().optional(),
 }
 
 const list = looseObject({ ...head, plugins: array(plugin).refine((plugins) => plugins.length > 0, 'no plugins') })
@@ -183,12 +215,14 @@ export function requestConf(network: NetworkList, conf: PluginConf, injected: In
     cniVersion: network.cniVersion,
     ...(wanted.length > 0 ? { runtimeConfig: Object.fromEntries(wanted) } : {}),
     ...(injected.prevResult === undefined ? {} : { prevResult: injected.prevResult }),
+    // The second name is that of the specification's first text (containernetworking/cni#1101): libcni sends both.
+    ...(injected.valid && { 'cni.dev/valid-attachments': injected.valid, 'cni.dev/attachments': injected.valid }),
   }
 }
 
 type Head = Pick<z.infer<typeof single>, keyof typeof head>
 
-function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<NetworkList, 'plugins'> {
+function headOf({ name, cniVersion, cniVersions, disableCheck, disableGC }: Head): Omit<NetworkList, 'plugins'> {
   const newest = supportedVersions.findLast((version) => cniVersions?.includes(version))
   // libcni takes the oldest version when the list has none (cni pkg/version, ConfigDecoder).
   const version = newest ?? cniVersion ?? '0.1.0'
@@ -196,7 +230,7 @@ function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<Net
     throw new CniError('version-unsupported', `cniVersion "${version}" is not supported`, {
       details: `supported: ${supportedVersions.join(', ')}`,
     })
-  return { name, cniVersion: version, disableCheck: disableCheck ?? false }
+  return { name, cniVersion: version, disableCheck: disableCheck ?? false, disableGc: disableGC ?? false }
 }
 
 function checked<T>(schema: ZodType<T>, root: unknown): T {

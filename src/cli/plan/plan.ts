@@ -11,9 +11,10 @@ import { forwardingKey } from '../../plan/modes/network.ts'
 import { opsOf } from '../../plan/order/stage.ts'
 import { lanesHere } from '../../system/kernel/execute.ts'
 import { machineId } from '../../system/process/process-identity.ts'
-import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../node/list.ts'
+import { type NetworkList, readNetworkList, requestConf } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
-import { type Command, exitCode, type Input, type Option, UsageError } from '../shell/command.ts'
+import { capabilityArgsOf, capabilityOptions, checkDeclared } from '../node/pod-options.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, assumedDel, assumedPrevious, type Finds, type ShownPlan } from './assume.ts'
@@ -26,19 +27,6 @@ const placeholderMtu = 1500
 
 /** The group in which a DEL removes an attachment's links; a real DEL derives the number from its process id. */
 const placeholderGroup = 0x40000001
-
-const capabilityOptions = {
-  port: {
-    type: 'string',
-    value: 'HOST:POD[/tcp|udp|sctp]',
-    help: 'add host ports, separated by commas, like 8080:80,53:53/udp',
-  },
-  bandwidth: {
-    type: 'string',
-    value: 'INGRESS[/EGRESS]',
-    help: 'add limits in bits per second, like 10M or 10M/500k',
-  },
-} as const satisfies Readonly<Record<string, Option>>
 
 export const planCommand: Command = {
   name: 'plan',
@@ -114,7 +102,7 @@ async function planOfList(
   const plugin = network.plugins[at]
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
   // A chained entry gets a result of the plugin before it.
-  checkDeclared(plugin, capabilityArgs)
+  checkDeclared([plugin], Object.keys(capabilityArgs))
   const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
   const isGiven = before === undefined || plugin['prevResult'] !== undefined
   const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
@@ -149,65 +137,6 @@ export async function plansOf(
   const begun = { key, conf, netns: call.netns, mtu, machineId }
   const add = await assumedAdd(begun, what === 'DEL' ? 'later' : what)
   return what === 'DEL' ? await assumedDel(begun, add, placeholderGroup) : add.plans
-}
-
-// A runtime's data of a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and bandwidth).
-
-type Values = Readonly<Record<string, string | boolean | undefined>>
-
-/** The contents of runtimeConfig by capability. Throws UsageError for values that no runtime would send. */
-export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<string, unknown>> {
-  return {
-    ...(port === undefined ? {} : { portMappings: String(port).split(',').map(mappingOf) }),
-    ...(bandwidth === undefined ? {} : { bandwidth: limitsOf(String(bandwidth)) }),
-  }
-}
-
-/** Throws UsageError for an undeclared capability, because a runtime sends nothing for it. */
-function checkDeclared(plugin: PluginConf, capabilityArgs: Readonly<Record<string, unknown>>): void {
-  const missing = Object.keys(capabilityArgs).find((name) => plugin.capabilities?.[name] !== true)
-  if (missing === undefined) return
-  const option = missing === 'portMappings' ? '--port' : '--bandwidth'
-  throw new UsageError(
-    `${option}: the configuration has no "capabilities": {"${missing}": true}, so a runtime sends no ${missing}`,
-  )
-}
-
-function mappingOf(text: string): Readonly<Record<string, unknown>> {
-  const match = /^(\d{1,5}):(\d{1,5})(?:\/(tcp|udp|sctp))?$/.exec(text)
-  const [, host, pod, protocol = 'tcp'] = match ?? []
-  const [hostPort, containerPort] = [Number(host), Number(pod)]
-  const arePorts = [hostPort, containerPort].every((each) => each >= 1 && each <= 65_535)
-  if (!arePorts) throw new UsageError(`--port ${text}: use HOST:POD, like 8080:80 or 53:53/udp`)
-  return { hostPort, containerPort, protocol }
-}
-
-const factors: Readonly<Record<string, number>> = {
-  '': 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-}
-
-function limitsOf(text: string): Readonly<Record<string, number>> {
-  const [ingress = '', egress, ...more] = text.split('/')
-  if (more.length > 0) throw new UsageError(`--bandwidth ${text}: use INGRESS or INGRESS/EGRESS, like 10M/5M`)
-  return {
-    ...(ingress === '' && egress !== undefined ? {} : { ingressRate: rateOf(ingress) }),
-    ...(egress === undefined ? {} : { egressRate: rateOf(egress) }),
-  }
-}
-
-/** Bits per second, with the suffixes of Kubernetes' quantities. */
-function rateOf(text: string): number {
-  const [, digits = '', suffix = ''] = /^(\d{1,12}(?:\.\d{1,3})?)([kMG]i?|Ki)?$/.exec(text) ?? []
-  const rate = Math.round(Number(digits) * (factors[suffix] ?? Number.NaN))
-  if (digits === '' || !(rate > 0))
-    throw new UsageError(`--bandwidth ${text}: use bits a second, like 10M, 500k or 1Gi`)
-  return rate
 }
 
 /** The batches of the plans, in the order of their stages. */

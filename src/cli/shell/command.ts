@@ -2,6 +2,7 @@
 // A command for people: its arguments, its help and its function.
 
 import { parseArgs } from 'node:util'
+import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import { nearestWord } from './nearest-word.ts'
 import { type Output, print } from './output.ts'
@@ -9,8 +10,12 @@ import { type Output, print } from './output.ts'
 /** The exit codes of every command, in every output format (docs/design.md, "Commands for people"). */
 export const exitCode = { fine: 0, findings: 1, usage: 2, couldNotLook: 3 } as const
 
-/** An option of a command, in the words of node:util parseArgs. `value`: name of its argument in help. */
+/**
+ * An option of a command, in the words of node:util parseArgs. `value`: name of its argument in help. `many`: its
+ * values may be repeated, and then become one with commas.
+ */
 export interface Option {
+  readonly many?: true
   readonly type: 'string' | 'boolean'
   readonly short?: string
   readonly value?: string
@@ -30,6 +35,8 @@ export interface Command {
   /** The arguments in the usage line, like `[FILE]`. */
   readonly words: string
   readonly maxWords: number
+  /** After the first word, everything is the command line of another program. */
+  readonly startsProgram?: true
   /** One line that begins with a verb. */
   readonly summary: string
   /** Paragraphs of help below the usage line. */
@@ -51,7 +58,7 @@ export class UsageError extends Error {
 /** The arguments of a command. Throws UsageError for unknown options and surplus words. */
 function readInput(command: Command, args: readonly string[], output: Output): Input {
   const options = { ...command.options, ...commonOptions }
-  const { values, positionals } = parsed(args, options)
+  const { values, positionals } = command.startsProgram ? parsedBefore(args, options) : parsed(args, options)
   const format = values['output'] ?? 'text'
   if (format !== 'text' && format !== 'json') throw new UsageError(`--output ${format}: use text or json`)
   const surplus = positionals[command.maxWords]
@@ -68,12 +75,31 @@ export function isJsonAsked(args: readonly string[]): boolean {
 }
 
 function parsed(args: readonly string[], options: Command['options']) {
+  const asked = Object.entries(options).map(([name, { type, short, many = false }]) => {
+    return [name, { type, multiple: many, ...(short === undefined ? {} : { short }) }] as const
+  })
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true })
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: Object.fromEntries(asked),
+      allowPositionals: true,
+    })
+    const single = Object.entries(values).map(([name, value]) => {
+      return [name, Array.isArray(value) ? value.join(',') : value] as const
+    })
+    return { values: Object.fromEntries(single), positionals }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     throw new UsageError(code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? unknownOption(message, options) : message)
   }
+}
+
+/** The arguments up to the first word, and the rest as words: its options are another program's. */
+function parsedBefore(args: readonly string[], options: Command['options']) {
+  const at = args.findIndex((word, at) => !word.startsWith('-') && !['-o', '--output'].includes(args[at - 1] ?? ''))
+  if (at < 0) return parsed(args, options)
+  const { values, positionals } = parsed(args.slice(0, at), options)
+  return { values, positionals: [...positionals, ...args.slice(at)] }
 }
 
 /** The error for an unknown option, which Node's message has between its first two quotes. */
@@ -128,7 +154,8 @@ function misused({ message }: UsageError, command: Command | undefined) {
 
 function couldNotLook(thrown: unknown) {
   const failure = toCniError(thrown)
-  const { code, details } = failure
+  const { id, code } = failure
+  const details = failure.details ?? (id === 'internal-error' ? undefined : diagnosis(id).cure)
   const error = { code, msg: messageWithId(failure), ...(details === undefined ? {} : { details }) }
   const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
   return { exitCode: exitCode.couldNotLook, error, more }

@@ -70,7 +70,7 @@ export async function runInside(output: Output): Promise<number> {
   const types = network.plugins.map((plugin) => plugin.type).join(', ')
   const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces`
   const report = openReport(title, isJson, { ...output, hasColour })
-  const runtime = { run: bounded, network, cniPath }
+  const runtime = { run: bounded, network, cniPath, own: 'this' } as const
   const ports = mapsPorts(runtime) ? hostPort : undefined
   await tryNetwork({ runtime, id: 'pod', hostPort: ports, pods: [], holders: [], report: report.add }, uplink)
   return report.close()

@@ -111,7 +111,8 @@ describe('output', () => {
 
   it('to a full disk is exit code 3, with the reason', () => {
     const { exitCode, stderr } = shell('"$1" version >/dev/full')
-    expect([exitCode, stderr]).toEqual([3, 'trestle: cannot write to standard output: ENOSPC [output-unwritable]'])
+    const said = 'trestle: cannot write to standard output: ENOSPC [output-unwritable]\n  write elsewhere, or make room'
+    expect([exitCode, stderr]).toEqual([3, said])
     expect(shell('"$1" nonsense 2>/dev/full').exitCode).toBe(2)
   })
 

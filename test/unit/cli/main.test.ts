@@ -150,7 +150,8 @@ describe('a file that is no configuration', () => {
 
   it('a directory is said to be one', async () => {
     expect((await runCli(['plan', directory])).stderr).toBe(
-      `trestle: cannot read ${directory}: a directory, where a file is needed [input-unreadable]\n`,
+      `trestle: cannot read ${directory}: a directory, where a file is needed [input-unreadable]\n` +
+        '  name a file that is there, or run the command as root\n',
     )
   })
 
