@@ -4,6 +4,11 @@
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
+import { addCommand } from './by-hand/add.ts'
+import { checkCommand, statusCommand } from './by-hand/check.ts'
+import { delCommand } from './by-hand/del.ts'
+import { execCommand } from './by-hand/exec.ts'
+import { netsCommand } from './by-hand/nets.ts'
 import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { runProber } from './doctor/prober.ts'
@@ -38,6 +43,12 @@ export const commands: readonly Command[] = [
   lintCommand,
   doctorCommand,
   planCommand,
+  netsCommand,
+  addCommand,
+  execCommand,
+  checkCommand,
+  delCommand,
+  statusCommand,
   convertCommand,
   adoptCommand,
   restoreCommand,

@@ -14,15 +14,16 @@ import { type OrphanVerdict, orphanText } from '../../plan/recovery/kernel-orpha
 import { type ReservationVerdict, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { requireState } from '../../system/files/state.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
+import { collectByList } from '../by-hand/gc.ts'
 import { isSocket, runtimeSockets } from '../node/runtimes.ts'
-import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 
 export const gcCommand: Command = {
   name: 'gc',
-  words: '',
-  maxWords: 0,
+  words: '[NET --valid LIST]',
+  maxWords: 1,
   summary: 'collect garbage of dead pods: addresses, ports, links, rules',
   description: [
     'Judges every attachment of every network. gc collects an attachment if no runtime lists it, its network namespace',
@@ -31,6 +32,9 @@ export const gcCommand: Command = {
     'without a record; it reports and keeps any that a pod without a record may use. gc asks runtimes over CRI, and',
     'containerd also for containers of ctr and nerdctl. Without --apply nothing changes, and exit code 1 means that',
     'there is garbage, or an attachment to look at.',
+    '',
+    'With --valid, gc is the verb GC of CNI for the network NET: DEL of every attachment that libcni has in its cache',
+    'and the list lacks, of runtimes too, then GC of every plugin. Here too, only --apply changes anything.',
   ].join('\n'),
   options: {
     apply: { type: 'boolean', help: 'collect; without --apply only list' },
@@ -40,12 +44,25 @@ export const gcCommand: Command = {
       help: "the runtime's socket; default: all sockets of this node's runtimes",
     },
     'no-runtime': { type: 'boolean', help: 'ask no runtime: judge by network namespaces alone' },
+    valid: {
+      type: 'string',
+      value: 'ID/IFNAME',
+      many: true,
+      help: 'attachments of NET to keep, separated by commas or repeated; ids: `trestle nets`',
+    },
   },
-  examples: ['trestle gc', 'trestle gc --apply', 'trestle gc -o json --runtime-endpoint unix:///run/crio/crio.sock'],
+  examples: [
+    'trestle gc',
+    'trestle gc --apply',
+    'trestle gc pods --valid cnitool-77383ca0a1715733ca6f/eth0 --apply',
+    'trestle gc -o json --runtime-endpoint unix:///run/crio/crio.sock',
+  ],
   run,
 }
 
 async function run(input: Input): Promise<number> {
+  if (input.values['valid'] !== undefined) return await collectByList(input)
+  if (input.words.length > 0) throw new UsageError(`unexpected argument "${input.words[0]}": it goes with --valid`)
   requireRoot('gc', 'gc reads the state of the node')
   const swept = await withProgress(input.isJson, (progress) => sweep(askedIn(input), progress))
   const code = exitCodeFor(swept)

@@ -46,6 +46,7 @@ export const idsOfCode = {
     'interface-missing',
     'interface-name-taken',
     'netns-unusable',
+    'pod-of-a-runtime',
   ],
   ioFailure: [
     'stdin-unreadable',
@@ -137,6 +138,8 @@ export const idsOfCode = {
     'list-invalid',
     'list-without-trestle',
     'list-not-convertible',
+    'network-not-there',
+    'not-attached',
   ],
   tryAgainLater: [
     'attachment-busy',

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plugins as a person starts them, and their failures as `explain` tells them.
+
+import { defined } from '../../cni/model/defined.ts'
+import { CniError, messageWithId, toCniError } from '../../cni/model/error.ts'
+import { atLeast, type CniVersion, isSupported } from '../../cni/model/version.ts'
+import { nowMs } from '../../system/process/clock.ts'
+import { type Run, runnerUntil } from '../../system/process/runner.ts'
+import { missingPlugins, type NetworkList, PluginError, type Runtime } from '../node/list.ts'
+import { causeOfError } from '../probe/causes.ts'
+import { exitCode, type Input } from '../shell/command.ts'
+import { findingOf, findingText } from '../shell/findings.ts'
+import { print } from '../shell/output.ts'
+import { pluginPath } from './network.ts'
+
+/** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
+const pluginMs = 120_000
+
+/** `run` refuses to start a program after a signal, and `undo` does not: a running plugin always ends by itself. */
+export interface Runners {
+  readonly run: Run
+  readonly undo: Run
+}
+
+export function openRunners({ output }: Pick<Input, 'output'>): Runners {
+  let signal: string | undefined
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => (signal ??= name))
+  const undo: Run = async (command) => {
+    const ran = await runnerUntil({ endsAtMs: nowMs() + pluginMs })(command)
+    if (ran.code === 0 && ran.stderr !== '') output.err(ran.stderr)
+    return ran
+  }
+  const run: Run = (command) => {
+    if (signal === undefined) return undo(command)
+    return Promise.reject(new CniError('call-interrupted', `ended by ${signal}`))
+  }
+  return { run, undo }
+}
+
+/**
+ * The plugins of a network, with this process's environment, as libcni starts them. Throws CniError 105 when a plugin
+ * is missing.
+ */
+export function runtimeFor(list: NetworkList, run: Run): Runtime {
+  const cniPath = pluginPath()
+  const [missing] = missingPlugins({ network: list, cniPath })
+  if (missing !== undefined) {
+    const details = 'set CNI_PATH to the directories of the plugins'
+    throw new CniError('plugin-missing', `the plugin "${missing}" is not in ${cniPath}`, { details })
+  }
+  return { run, network: list, cniPath, own: 'either', env: defined(process.env) as Record<string, string> }
+}
+
+/** Throws CniError 1 where the network's version does not have the verb. */
+export function requireVerb(list: NetworkList, verb: string, since: CniVersion): void {
+  if (isSupported(list.cniVersion) && atLeast(list.cniVersion, since)) return
+  const details = 'raise cniVersion in the configuration; `trestle lint` names what its plugins speak'
+  const message = `${verb} came with CNI ${since}, and network ${list.name} has cniVersion ${list.cniVersion}`
+  throw new CniError('verb-needs-newer-version', message, { details })
+}
+
+/** A failed call: its verb and object, and lines about its consequences. */
+interface Failed {
+  readonly command: string
+  readonly on: string
+  readonly after?: readonly string[]
+}
+
+/** Prints a failure with its cause and cure. Returns the exit code: 1 where a plugin failed, else 3. */
+export function printFailure(input: Input, thrown: unknown, { command, on, after = [] }: Failed): number {
+  const failure = toCniError(thrown)
+  const { details = '' } = failure
+  const isOfPlugin = failure instanceof PluginError
+  const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
+  const { id, message: consequence } = causeOfError(failure) ?? { id: failure.id, message: undefined }
+  const finding = findingOf({ id, on, message, consequence })
+  const look = { hasColour: input.output.hasColour, width: 120 }
+  const said =
+    details === '' ? '' : `           details: ${details.trimEnd().replaceAll('\n', `\n${' '.repeat(20)}`)}\n`
+  const text = `${findingText(finding, look)}${said}${after.map((line) => `${line}\n`).join('')}`
+  const document = {
+    findings: [finding],
+    error: { code: failure.code, msg: message, ...(details === '' ? {} : { details }) },
+  }
+  const code = isOfPlugin ? exitCode.findings : exitCode.couldNotLook
+  return print(input, { command, document, text, code })
+}

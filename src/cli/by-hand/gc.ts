@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle gc NET --valid …`: the verb GC as libcni runs it (libcni/api.go, GCNetworkList): DEL of every attachment in
+// its cache that is not valid, then GC of every plugin.
+
+import { messageWithId, toCniError } from '../../cni/model/error.ts'
+import { atLeast, isSupported } from '../../cni/model/version.ts'
+import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
+import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'
+import { exitCode, type Input, UsageError } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
+import { requireRoot } from '../shell/self.ts'
+import { attachedOf, detach } from './attached.ts'
+import { openRunners, printFailure, type Runners, runtimeFor } from './call.ts'
+import { networkNamed } from './network.ts'
+import { podOf } from './pod.ts'
+
+/** Attachments of the network by libcni's cache. */
+interface Judged {
+  readonly kept: readonly CachedAttachment[]
+  readonly removed: readonly CachedAttachment[]
+}
+
+export async function collectByList(input: Input): Promise<number> {
+  const { words, values } = input
+  const [name] = words
+  if (name === undefined) throw new UsageError('--valid is about one network: trestle gc NET --valid ID/IFNAME')
+  const valid = validIn(String(values['valid']))
+  requireRoot('gc', 'it removes attachments')
+  const { list } = networkNamed(name)
+  const isValid = ({ containerId, ifName }: CachedAttachment) =>
+    valid.some((each) => each.containerID === containerId && each.ifname === ifName)
+  const all = list.disableGc ? [] : cachedAttachments(name)
+  const [kept, removed] = [all.filter(isValid), all.filter((each) => !isValid(each))]
+  const isApplied = values['apply'] === true
+  const work = { valid, removed }
+  const [failure, ...others] = isApplied && !list.disableGc ? await collect(list, work, openRunners(input)) : []
+  if (failure === undefined) return printJudged(input, list, { kept, removed })
+  const after = others.map((each) => `also: ${messageWithId(toCniError(each))}`)
+  return printFailure(input, failure, { command: 'gc', on: `GC of ${name}`, after })
+}
+
+/** The attachments of `--valid`. Throws UsageError for an empty list: GC would take the network from every pod. */
+function validIn(text: string): readonly ValidAttachment[] {
+  return text.split(',').map((each) => {
+    const [, containerID, ifname] = /^([a-zA-Z0-9][\w.-]*)\/([^/\s]+)$/.exec(each) ?? []
+    if (containerID !== undefined && ifname !== undefined) return { containerID, ifname }
+    throw new UsageError(`--valid ${JSON.stringify(each)}: use ID/IFNAME, like cnitool-77383ca0a1715733ca6f/eth0`)
+  })
+}
+
+type Work = Pick<Judged, 'removed'> & { readonly valid: readonly ValidAttachment[] }
+
+/** A failed call does not keep others from theirs. Returns the failures. */
+async function collect(list: NetworkList, { valid, removed }: Work, runners: Runners): Promise<readonly unknown[]> {
+  const failures: unknown[] = []
+  const failed = (error: unknown) => failures.push(...(error instanceof AggregateError ? error.errors : [error]))
+  for (const each of removed) {
+    const { netns, containerId } = each
+    const pod = netns.startsWith('/') ? podOf(netns) : { word: containerId, paths: [netns] as const }
+    await detach(runners, attachedOf(list, pod, each)).catch(failed)
+  }
+  if (hasGc(list)) await gcList(runtimeFor(list, runners.run), valid).catch(failed)
+  return failures
+}
+
+function hasGc({ cniVersion }: NetworkList): boolean {
+  return isSupported(cniVersion) && atLeast(cniVersion, '1.1.0')
+}
+
+function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged): number {
+  const isApplied = input.values['apply'] === true
+  const text = [
+    ...removed.map((each) => `  ${isApplied ? 'removed' : 'remove '}  ${nameOf(each)}\n`),
+    ...kept.map((each) => `  valid    ${nameOf(each)}\n`),
+    `network ${list.name}: ${endOf(list, removed.length, isApplied)}\n`,
+  ].join('')
+  const document = { network: list.name, applied: isApplied, kept: kept.map(keyOf), removed: removed.map(keyOf) }
+  const code = isApplied || removed.length === 0 ? exitCode.fine : exitCode.findings
+  return print(input, { command: 'gc', document, text, code })
+}
+
+function endOf(list: NetworkList, count: number, isApplied: boolean): string {
+  if (list.disableGc) return 'nothing is done: the network has disableGC'
+  const asked = hasGc(list) ? 'GC of every plugin' : 'no GC of plugins, which came with CNI 1.1.0'
+  return isApplied ? `${count} removed, then ${asked}` : `${count} to remove, then ${asked} (--apply does it)`
+}
+
+function keyOf({ network, containerId, ifName, netns }: CachedAttachment) {
+  return { network, containerId, ifName, netns }
+}
+
+function nameOf({ containerId, ifName, netns }: CachedAttachment): string {
+  return `${containerId}/${ifName}  ${netns}`
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pods by hand: `trestle add`, `check`, `exec`, `del`, `status`, `nets` and `gc --valid`, with cnitool in turns and the
+// upstream plugins in the lists.
+
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Hands, openHands } from '../../support/by-hand.ts'
+import { missingCnitool } from '../../support/cnitool.ts'
+import { snapshot } from '../../support/host.ts'
+import { seenBy, serve } from '../../support/traffic/traffic.ts'
+
+const pods = {
+  cniVersion: '1.1.0',
+  name: 'pods',
+  plugins: [
+    {
+      type: 'trestle',
+      bridge: 'hand0',
+      podcidr: '10.240.0.0/24',
+      removeWhenEmpty: true,
+      capabilities: { portMappings: true, bandwidth: true, mac: true },
+    },
+  ],
+}
+const hostLocal = { type: 'host-local', subnet: '10.9.0.0/24' }
+/** The reference chain. */
+const storage = {
+  cniVersion: '1.0.0',
+  name: 'storage',
+  plugins: [
+    { type: 'bridge', bridge: 'hand1', isGateway: true, ipMasq: true, ipam: hostLocal },
+    { type: 'portmap', backend: 'nftables', capabilities: { portMappings: true } },
+    { type: 'tuning', sysctl: { 'net.core.somaxconn': '500' } },
+  ],
+}
+/** As cnitool's tutorial has it. */
+const myptp = {
+  cniVersion: '0.4.0',
+  name: 'myptp',
+  type: 'ptp',
+  ipMasq: true,
+  ipam: { type: 'host-local', subnet: '172.16.29.0/24', routes: [{ dst: '0.0.0.0/0' }] },
+}
+const lists = { '10-pods.conflist': pods, '20-storage.conflist': storage, '30-myptp.conf': myptp }
+
+const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap', 'tuning'])
+if (missing !== undefined) console.warn(missing)
+
+describe.skipIf(missing !== undefined)('by hand', () => {
+  let hands: Hands
+  afterEach(() => hands?.close())
+
+  const ok = (line: string, env = {}) => {
+    const ran = hands.shell(line, env)
+    expect([ran.code, ran.stderr], `${line}: ${ran.stdout}`).toEqual([0, ''])
+    return ran
+  }
+
+  it('a pod with a host port and a second network, in a list of upstream plugins, and nothing left', async () => {
+    hands = openHands(lists)
+    const { host, names, entries } = hands
+    const before = snapshot(host)
+    const added = ok('trestle add pods web --port 8080:8000 --bandwidth 10M --mac 02:00:00:00:00:09').stdout
+    expect(added).toMatch(/^web +pods +eth0 +10\.240\.0\.2\/24 +10\.240\.0\.1$/m)
+    expect(added).toContain('port 8080/tcp of this node leads to port 8000 of 10.240.0.2\n')
+    expect(added).toContain('made the namespace /var/run/netns/web')
+    ok('trestle add storage web --ifname net1 --ip 10.9.0.77')
+    expect(ok('trestle exec web ip -br -4 addr').stdout).toMatch(
+      /eth0@\S+ +UP +10\.240\.0\.2\/24[\s\S]*net1@\S+ +UP +10\.9\.0\.77\/24/,
+    )
+    expect(ok('trestle exec web ip link show eth0').stdout).toContain('02:00:00:00:00:09')
+    const nets = ok('trestle nets').stdout
+    expect(nets).toMatch(/^storage +1\.0\.0 +bridge, portmap, tuning +portMappings +\S+20-storage\.conflist$/m)
+    expect(nets).toMatch(/^web +storage +net1 +10\.9\.0\.77\/24 +cnitool-3993dc6bfc7ca7d2ea3c$/m)
+    for (const each of ['pods', 'storage']) ok(`trestle check ${each} web`)
+    expect(ok('trestle status pods').stdout).toBe('network pods is ready for pods: trestle\n')
+    expect(ok('trestle del storage web').stdout).toBe('removed net1 of network storage from web\n')
+    expect(ok('trestle del pods web').stdout).toContain('and the namespace web that add had made')
+    expect([names(), entries(), existsSync(`${host.stateDir}-pods`)]).toEqual([[], [], false])
+    // The upstream plugins leave their bridge and chains.
+    ok('ip link del hand1 && nft delete table ip nat')
+    expectNothingLeft(host, before)
+  })
+
+  it('a host port is reached', async () => {
+    hands = openHands(lists)
+    const { host } = hands
+    ok('trestle add pods web --port 8080:8080')
+    const far = host.pod('far')
+    const end = await serve('/run/netns/web')
+    try {
+      ok(`ip link add up0 type veth peer name far0 netns ${far.slice('/run/netns/'.length)}`)
+      ok('ip addr add 198.51.100.2/24 dev up0 && ip link set up0 up')
+      for (const words of [
+        ['addr', 'add', '198.51.100.1/24', 'dev', 'far0'],
+        ['link', 'set', 'far0', 'up'],
+      ]) {
+        expect(host.inPod(far, 'ip', words).code).toBe(0)
+      }
+      expect(seenBy(host, far, '198.51.100.2')).toBe('198.51.100.1')
+    } finally {
+      end()
+    }
+    ok('trestle del pods web')
+  })
+
+  it("cnitool's tutorial with both in turns: each sees what the other has made", () => {
+    hands = openHands(lists)
+    const { entries, names } = hands
+    ok('ip netns add testing')
+    const path = '/var/run/netns/testing'
+    for (const [add, check, del] of [
+      [`cnitool add myptp ${path}`, `trestle check myptp testing`, `trestle del myptp ${path}`],
+      ['trestle add myptp testing', `cnitool check myptp ${path}`, `cnitool del myptp ${path}`],
+      [`trestle add myptp ${path}`, `cnitool check myptp ${path}`, 'trestle del myptp testing'],
+      ['cnitool add myptp /run/netns/testing', 'trestle check myptp testing', 'trestle del myptp testing'],
+    ] as const) {
+      ok(add)
+      expect(ok('trestle exec testing ip -br -4 addr show eth0').stdout).toMatch(/172\.16\.29\.\d+\/24/)
+      expect(entries().length).toBe(1)
+      ok(check)
+      ok(del)
+      expect([entries(), ok('trestle exec testing ip -br link').stdout]).toEqual([
+        [],
+        expect.not.stringContaining('eth0'),
+      ])
+    }
+    expect(names()).toEqual(['testing'])
+  })
+
+  it('keeps of an attachment what libcni keeps', () => {
+    hands = openHands(lists)
+    ok('ip netns add testing')
+    const entry = () => {
+      const file = '/var/lib/cni/results/storage-cnitool-77383ca0a0715733ca6f-eth0'
+      const kept = JSON.parse(hands.host.run('cat', [file]).stdout)
+      const volatile = ({ mac: _, name, ...rest }: { mac: string; name: string }) => ({
+        ...rest,
+        name: name.slice(0, 4),
+      })
+      const result = { ...kept.result, interfaces: kept.result.interfaces.map(volatile), ips: kept.result.ips.length }
+      return { ...kept, result, mode: hands.host.run('stat', ['-c', '%a', file]).stdout }
+    }
+    const env = {
+      CNI_ARGS: 'IgnoreUnknown=1;A=b',
+      CAP_ARGS: '{"portMappings":[{"hostPort":8081,"containerPort":80,"protocol":"tcp"}]}',
+    }
+    ok('cnitool add storage /var/run/netns/testing', env)
+    const libcnis = entry()
+    ok('cnitool del storage /var/run/netns/testing', env)
+    ok('trestle add storage testing', env)
+    expect(entry()).toEqual(libcnis)
+    ok('trestle del storage testing')
+    ok('trestle add storage testing --port 8081:80', { CNI_ARGS: env.CNI_ARGS })
+    expect(entry()).toEqual(libcnis)
+    ok('trestle del storage testing')
+  })
+
+  it('del takes the list of the ADD, also when its file has changed or is gone', () => {
+    hands = openHands(lists)
+    ok('trestle add pods web')
+    writeFileSync(join(hands.directory, '10-pods.conflist'), '{"cniVersion": "1.1.0"')
+    ok('trestle check pods web')
+    ok('trestle del pods web')
+    expect(hands.names()).toEqual([])
+  })
+
+  it('a failed ADD is told with plugin, cause and cure, and undone to the namespace', () => {
+    hands = openHands(lists)
+    ok('trestle add pods web --port 8080:80')
+    const before = snapshot(hands.host)
+    const { code, stdout } = hands.shell('trestle add pods other --port 8080:80')
+    expect(code).toBe(1)
+    expect(stdout).toContain('port-reserved: ADD of pods in other')
+    expect(stdout).toMatch(/seen: {2}plugin trestle, code 104: .*\[port-reserved\]/)
+    expect(stdout).toMatch(/cure: {2}use another host port/)
+    expect(stdout).toContain('nothing is left of this ADD\nthe namespace other that was made for it is gone again')
+    expect([hands.names(), hands.entries().length]).toEqual([['web'], 1])
+    expectNothingLeft(hands.host, before)
+    const json = hands.shell('trestle add pods other --port 8080:80 -o json').json as unknown
+    expect(json).toMatchObject({ exitCode: 1, findings: [{ id: 'port-reserved' }], error: { code: 104 } })
+    ok('trestle del pods web')
+  })
+
+  it('check tells what differs, and passes with exit code 1', () => {
+    hands = openHands(lists)
+    ok('trestle add pods web')
+    ok('trestle exec web ip addr flush dev eth0')
+    const { code, stdout } = hands.shell('trestle check pods web')
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(/attachment-differs: CHECK of pods in web[\s\S]*10\.240\.0\.2/),
+    ])
+    ok('trestle del pods web')
+  })
+
+  it('exec gives the exit code of the program, and its options', () => {
+    hands = openHands(lists)
+    ok('trestle add pods web')
+    expect(hands.shell('trestle exec web sh -c "exit 42"').code).toBe(42)
+    expect(hands.shell('trestle exec web no-such-program').code).toBe(127)
+    expect(ok('trestle exec web ip --json -o link show lo').stdout).toMatch(/^\[\{/)
+    expect(hands.shell('trestle exec nobody true')).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('no namespace nobody'),
+    })
+    ok('trestle del pods web')
+  })
+
+  it('gc --valid keeps what is valid and removes the rest, cnitool and trestle alike; first it only lists', () => {
+    hands = openHands(lists)
+    for (const name of ['a', 'b']) ok(`trestle add pods ${name}`)
+    ok('ip netns add c && cnitool add pods /var/run/netns/c')
+    ok('trestle add storage a --ifname net1')
+    const [valid = ''] = /cnitool-[\da-f]{20}/.exec(ok('trestle nets | grep ^b').stdout) ?? []
+    const listed = hands.shell(`trestle gc pods --valid ${valid}/eth0`)
+    expect([listed.code, listed.stdout.match(/^ {2}\w+/gm)]).toEqual([1, ['  remove', '  remove', '  valid']])
+    expect(hands.entries().length).toBe(4)
+    ok(`trestle gc pods --valid ${valid}/eth0 --apply`)
+    expect(hands.entries().filter((name) => name.startsWith('pods-'))).toEqual([`pods-${valid}-eth0`])
+    expect(ok('trestle exec a ip -br link').stdout).toMatch(/net1(?![\s\S]*eth0)/)
+    expect(hands.names()).toEqual(['a', 'b', 'c'])
+    ok('trestle check pods b')
+    for (const line of ['trestle del storage a', 'trestle del pods b', 'ip netns del c']) ok(line)
+  })
+
+  describe('bad input', () => {
+    const foreign = 'CNI_COMMAND=ADD CNI_CONTAINERID=sandbox1 CNI_NETNS=/run/netns/theirs CNI_IFNAME=eth0 trestle'
+    const cases: readonly (readonly [string, number, RegExp])[] = [
+      ['add nothing web', 3, /no network "nothing" in .*: there are pods, storage, myptp [\s\S]*--conf FILE/],
+      ['add pod web', 3, /did you mean "pods"\?/],
+      ['add pods /etc/passwd', 3, /POD \/etc\/passwd is not a network namespace file/],
+      ['add pods /run/netns/nobody', 0, /made the namespace \/run\/netns\/nobody/],
+      ['add pods /nowhere', 3, /POD \/nowhere does not exist/],
+      ['add pods /proc/self/ns/net', 3, /POD \/proc\/self\/ns\/net is the network namespace/],
+      ['add pods /proc/1/ns/net', 3, /POD \/proc\/1\/ns\/net/],
+      ['exec /proc/self/ns/net ip link', 3, /is the network namespace/],
+      ['add pods a/b', 2, /POD "a\/b": use a name/],
+      ['add pods ..', 2, /POD "\.\.": use a name/],
+      ['add pods -- -x', 2, /POD "-x": use a name/],
+      ['add pods web --ifname a/b', 2, /--ifname "a\/b"/],
+      ['add storage web --bandwidth 10M', 2, /"capabilities": \{"bandwidth": true\}/],
+      ['add pods web --ip 10.240.0.300', 2, /--ip 10\.240\.0\.300/],
+      [
+        'add pods theirs',
+        3,
+        /POD theirs has eth0 of network pods by another caller \[pod-of-a-runtime\][\s\S]*sandbox1/,
+      ],
+      ['del pods theirs', 3, /pod-of-a-runtime/],
+      ['check pods theirs', 3, /pod-of-a-runtime/],
+      ['del pods empty', 3, /empty is not attached to pods: it has no network by hand/],
+      ['del storage mine', 3, /mine is not attached to storage: it has pods \(eth0\)/],
+      ['add storage mine', 3, /mine has eth0 already, of network pods [\s\S]*--ifname net1/],
+      ['status storage', 3, /STATUS came with CNI 1\.1\.0/],
+      ['gc pods --valid x', 2, /--valid "x": use ID\/IFNAME/],
+      ['gc --valid x/eth0', 2, /trestle gc NET --valid/],
+    ]
+
+    it('is refused with a clear error, and nothing is run on the host', () => {
+      hands = openHands(lists)
+      const { host } = hands
+      ok('ip netns add theirs && ip netns add empty')
+      ok(`${foreign} <<<'${JSON.stringify({ ...pods.plugins[0], name: 'pods', cniVersion: '1.1.0' })}'`)
+      ok('trestle add pods mine')
+      for (const [words, expected, said] of cases) {
+        const before = snapshot(host)
+        const { code, stdout, stderr } = hands.shell(`trestle ${words}`)
+        expect([code, stdout + stderr], words).toEqual([expected, expect.stringMatching(said)])
+        if (expected === 0) ok(words.replace('add', 'trestle del'))
+        expectNothingLeft(host, before)
+        expect([hands.names(), hands.entries().length], words).toEqual([['empty', 'mine', 'theirs'], 1])
+      }
+    })
+
+    it('a plugin that is missing is told before anything is made', () => {
+      hands = openHands({ '10-x.conflist': { ...storage, name: 'x', plugins: [{ type: 'no-such-plugin' }] } })
+      expect(hands.shell('trestle add x web')).toMatchObject({
+        code: 3,
+        stderr: expect.stringContaining('the plugin "no-such-plugin" is not in'),
+      })
+      expect(hands.names()).toEqual([])
+    })
+  })
+})
