@@ -10,7 +10,7 @@ import type { Result } from '../../src/cni/model/result.ts'
 import type { Batch } from '../../src/compile/batches.ts'
 import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
 import { aliasOf, ifbAlias, newMacvlanName } from '../../src/plan/model/names.ts'
-import { decodeRecord, encodeRecord } from '../../src/plan/state/stored-record.ts'
+import { decodeRecord, encodeRecord } from '../../src/plan/state/state-files.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
 /** What an ADD and its DEL would run, and what it would answer. */

@@ -36,7 +36,11 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   const { spec, conf, live } = taking
   const files = networkFiles(conf.name)
   const intent = newRecord({ context, conf, key: spec.key }, live.netns)
-  const record = { ...intent, adopted: { dataDir: conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir } }
+  const record = {
+    ...intent,
+    askedBy: 'adoption' as const,
+    adopted: { dataDir: conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir },
+  }
   if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on this attachment')
   try {
     reserveAddresses(taking)

@@ -20,7 +20,7 @@ import { type PoolLook, type Problem, poolProblems } from '../../plan/agent/prob
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
 import { driverOf } from '../../plan/modes/drivers.ts'
 import type { Cluster } from '../../plan/rules/cluster-elements.ts'
-import { decodeMemory, encodeMemory } from '../../plan/state/stored-cluster.ts'
+import { decodeMemory, encodeMemory } from '../../plan/state/state-files.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'

@@ -118,6 +118,7 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult, vali
     CNI_IFNAME: attachment?.ifName ?? '',
     CNI_ARGS: (attachment?.args ?? []).map(([key, value]) => `${key}=${value}`).join(';'),
     CNI_PATH: runtime.cniPath,
+    TRESTLE_ASKED_BY: 'hand',
   }
   const { code, stdout, stderr } = await runtime.run({ file: program.file, args: program.args, stdin, env })
   if (code === 0) return stdout

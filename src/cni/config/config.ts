@@ -76,8 +76,8 @@ function readPrevious({ head, invocation }: Call): Result | undefined {
 }
 
 function podOf({ args }: Invocation): NetConf['pod'] {
-  const { podNamespace, podName } = args
-  return podNamespace === undefined || podName === undefined ? undefined : { namespace: podNamespace, name: podName }
+  const { podNamespace: namespace, podName: name, podUid: uid } = args
+  return namespace === undefined || name === undefined ? undefined : { namespace, name, ...defined({ uid }) }
 }
 
 /** `false`, "off" and 0 are off, as is an absent key. */

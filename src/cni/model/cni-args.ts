@@ -9,6 +9,7 @@ export interface CniArgs {
   readonly mac?: string
   readonly podNamespace?: string
   readonly podName?: string
+  readonly podUid?: string
 }
 
 /** What CNI_ARGS holds, and what is wrong with it. Only ADD treats a problem as an error. */
@@ -66,12 +67,14 @@ export function readArgs(text: string): ReadArgs {
   const mac = pairs.get('MAC')
   const podNamespace = pairs.get('K8S_POD_NAMESPACE')
   const podName = pairs.get('K8S_POD_NAME')
+  const podUid = pairs.get('K8S_POD_UID')
   const args: CniArgs = {
     ip: listOf(pairs.get('IP')),
     gateway: listOf(pairs.get('GATEWAY')),
     ...(mac ? { mac } : {}),
     ...(podNamespace ? { podNamespace } : {}),
     ...(podName ? { podName } : {}),
+    ...(podUid ? { podUid } : {}),
   }
   return { args, problems: [...problems, ...unknownProblems(pairs)] }
 }

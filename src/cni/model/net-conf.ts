@@ -135,7 +135,7 @@ interface CommonConf {
   /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
   readonly validAttachments?: readonly AttachmentId[]
   /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
-  readonly pod?: { readonly namespace: string; readonly name: string }
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid?: string }
   /** One log line a call: to this file, or `true` for the default one. Absent: off. */
   readonly log?: true | string
   /** Record calls: keep this many, or `true` for the default number. Absent: off. */

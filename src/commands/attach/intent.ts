@@ -99,6 +99,8 @@ export function newRecord(
     netns,
     createdAt: timestamp(),
     ...(conf.pod ? { pod: conf.pod } : {}),
+    // Set by `trestle add` and `try` (cli/node/list.ts).
+    ...(process.env['TRESTLE_ASKED_BY'] === 'hand' ? { askedBy: 'hand' } : {}),
     configDigest: configDigest(conf),
     ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
   }

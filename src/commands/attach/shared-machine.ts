@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a set-up on this machine: looks at the shared parts of networks, and writes of their state.
 
-import { isDeepStrictEqual } from 'node:util'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
@@ -9,6 +8,7 @@ import { forwardingKey } from '../../plan/modes/network.ts'
 import { isInPlace, type Known, type NetworkFacts } from '../../plan/order/facts.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { acceptedOf } from '../../plan/rules/host-accept.ts'
+import { isSameNetwork } from '../../plan/state/state-files.ts'
 import { type NetworkFiles, networkParts } from '../../system/files/state.ts'
 import { lookingOnce, settleHostAccept } from '../../system/firewalls/host-accept.ts'
 import { settleMarkAccept } from '../../system/firewalls/mark-accept.ts'
@@ -105,7 +105,7 @@ async function lookAtNetworkState(
   { network, unlessMade, abandoned, spec }: HostLook,
 ): Promise<NetworkFacts> {
   const known = lookAtKnown(files, network.bridge?.name)
-  const isMade = unlessMade && isDeepStrictEqual(known.network, network) && isInPlace(network, known)
+  const isMade = unlessMade && isSameNetwork(known.network, network) && isInPlace(network, known)
   if (!isMade) {
     await healBeforeRules(context)
     await refuseOwnedPorts(context, spec)

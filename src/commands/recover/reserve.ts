@@ -3,7 +3,7 @@
 
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import type { Reservation } from '../../plan/recovery/orphan-reservations.ts'
-import { encodeRecord } from '../../plan/state/stored-record.ts'
+import { encodeRecord } from '../../plan/state/state-files.ts'
 import { createText, replaceText } from '../../system/files/files.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { reservationFile, reservationLock } from '../../system/store/reservations.ts'

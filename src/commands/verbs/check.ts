@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECK: everything we made, compared at once; every difference is reported, not only the first.
 
-import { isDeepStrictEqual } from 'node:util'
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
@@ -18,6 +17,7 @@ import { asEarlier, earlierNetworks } from '../../plan/recovery/earlier-networks
 import { acceptMark } from '../../plan/rules/accept-mark.ts'
 import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { reservationName } from '../../plan/rules/host-ports.ts'
+import { isSameNetwork } from '../../plan/state/state-files.ts'
 import { mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../../system/files/state.ts'
 import { missingAccepts, readZones } from '../../system/firewalls/host-accept.ts'
@@ -123,7 +123,7 @@ function networkOfPod(
   { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
 ) {
   if (now === undefined) return { network: now, beside: [] }
-  const isAsMade = made === undefined || isDeepStrictEqual(now, made)
+  const isAsMade = made === undefined || isSameNetwork(now, made)
   const network = isAsMade ? now : asEarlier(now, made, earlierNetworks(all, [made])[0])
   const isAlone = network === now && !all.some((other) => other.name !== now.name && sharesSubnet(now, other))
   return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }

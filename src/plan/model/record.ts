@@ -32,7 +32,9 @@ export interface AttachmentRecord {
   readonly writer: ProcessIdentity
   readonly netns: NetnsIdentity
   readonly createdAt: string
-  readonly pod?: { readonly namespace: string; readonly name: string }
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid?: string }
+  /** Absent: a runtime. */
+  readonly askedBy?: 'hand' | 'adoption'
   /** Of the plugin's configuration without what the runtime adds per call (config-digest.ts). */
   readonly configDigest: string
   /** The delegated IPAM plugin, when there is one. */

@@ -2,7 +2,6 @@
 // The plan of an ADD after another plugin of the list, and its decisions. No interface is made, the features act on the
 // interface in prevResult. commands/attach/chained.ts has the order.
 
-import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { ChainedNetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
@@ -12,6 +11,7 @@ import { mergeNetworks } from '../modes/build-spec.ts'
 import { type ChainedSurroundings, chainedNetwork, chainedSpec } from '../modes/chained.ts'
 import { sharesRules } from '../modes/network-rules.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
+import { isSameNetwork } from '../state/state-files.ts'
 import type { Begun } from './facts.ts'
 import { type Plan, planOf } from './stage.ts'
 import { chainedStages, lastStages, type RuleStages, ruleStages } from './stages.ts'
@@ -50,7 +50,7 @@ export function refuseForeignQueue({ bandwidth }: AttachmentSpec, queue: Observe
 /** Whether the network shares something that is not there as it is to be. */
 export function needsSetUp(network: NetworkSpec, known: NetworkSpec | undefined): boolean {
   const isNothing = known === undefined && !sharesRules(network) && acceptedOf(network).length === 0
-  return !isNothing && !isDeepStrictEqual(known, network)
+  return !isNothing && !isSameNetwork(known, network)
 }
 
 /** A chained attachment to be changed. `networks`: all of the machine; undefined where a set-up says the rules. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ADD knows, and what follows from it: the spec of the attachment, and the network as it is to be.
 
-import { isDeepStrictEqual } from 'node:util'
 import type { InterfaceNetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { PlacedPod } from '../ipam/range-overlap.ts'
@@ -12,6 +11,7 @@ import type { Op } from '../model/op.ts'
 import { buildNetworkSpec, buildSpec, mergeNetworks } from '../modes/build-spec.ts'
 import type { Master } from '../modes/driver.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'
+import { isSameNetwork } from '../state/state-files.ts'
 import type { Outcome } from './stage.ts'
 
 type RouteOp = Extract<Op, { kind: 'route.add' }>
@@ -104,7 +104,7 @@ function leasedParts({ conf, known }: AddFacts, { bridge }: NetworkSpec): Pick<N
 
 /** Whether the network was set up as it is wanted, and files show its shared parts: no process has to look at it. */
 export function isSetUp(wanted: NetworkSpec, known: Known): boolean {
-  return isDeepStrictEqual(known.network, wanted) && isInPlace(wanted, known)
+  return isSameNetwork(known.network, wanted) && isInPlace(wanted, known)
 }
 
 /**

@@ -3,7 +3,7 @@
 // process, and knows it from there; of a file that has changed since it knows nothing until the next setup.
 
 import { statSync } from 'node:fs'
-import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/stored-tool.ts'
+import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/state-files.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { fileOf } from '../process/programs.ts'

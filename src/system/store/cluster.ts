@@ -2,7 +2,7 @@
 // What `trestle agent` has written down of the cluster, for whoever sets rules up: also while no agent runs.
 
 import type { Cluster } from '../../plan/rules/cluster-elements.ts'
-import { decodeCluster, encodeCluster } from '../../plan/state/stored-cluster.ts'
+import { decodeCluster, encodeCluster } from '../../plan/state/state-files.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
 

@@ -9,12 +9,9 @@ import { linkSync, lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { asObject } from '../../cni/json/json-object.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { ProcessIdentity } from '../../plan/model/record.ts'
-import { decoded, number, or, parsedJson, stored, text } from '../../plan/state/stored.ts'
-import { identityFields } from '../../plan/state/stored-record.ts'
-import { encodeFile } from '../../plan/state/versioned.ts'
+import { decodeHolder, encodeHolder, type LockHolder } from '../../plan/state/state-files.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
 import { nowMs } from '../process/clock.ts'
@@ -208,25 +205,4 @@ function busy(request: LockRequest, waitedMs: number): CniError {
       `waited ${Math.round(waitedMs)} ms to ${request.purpose}; a holder that has ended is replaced, ` +
       `this one runs`,
   })
-}
-
-/** Who holds a lock, and for what: shown to those who wait. */
-interface LockHolder extends ProcessIdentity {
-  readonly purpose: string
-}
-
-const holder = stored<LockHolder>({ ...identityFields, pid: ['pid', number], purpose: ['purpose', or(text, '')] })
-
-/**
- * The holder that a lock's text names; undefined where it names none. Of any format: one that another release has taken
- * is held all the same.
- */
-function decodeHolder(json: string): LockHolder | undefined {
-  const { format: _, ...parts } = asObject(parsedJson(json))
-  return decoded(holder, parts)
-}
-
-/** The text of a lock. */
-function encodeHolder(value: LockHolder): string {
-  return encodeFile(holder, value)
 }

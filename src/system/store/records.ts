@@ -8,8 +8,7 @@ import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { networkDirName, recordFileName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { sharesRules } from '../../plan/modes/network-rules.ts'
-import { decodeNetwork, encodeNetwork } from '../../plan/state/stored-network.ts'
-import { decodeRecord, encodeRecord } from '../../plan/state/stored-record.ts'
+import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../plan/state/state-files.ts'
 import { createText, limitBytes, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import {
   asideBelow,
@@ -201,9 +200,10 @@ function chainedNetworkOfRecords(files: NetworkFiles, names: NamesIn): NetworkSp
 /** What the names of other records than those of main attachments end with (plan/model/names.ts). */
 const roleSuffix = /:(chained|ipam)$/
 
-/** Writes what the network's attachments share. */
+/** Writes what the network's attachments share; what another release has added to it stays. */
 export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
-  writeText(files.network, encodeNetwork(network))
+  const before = readText(files.network)
+  writeText(files.network, encodeNetwork(network, before === undefined || before === 'unreadable' ? '' : before.text))
 }
 
 /** The shared parts of all networks. `names`: where records have been looked at. */

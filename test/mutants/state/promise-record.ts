@@ -5,18 +5,18 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a part of any shape is believed',
-    file: 'src/plan/state/stored.ts',
+    file: 'src/plan/state/kinds.ts',
     find: 'if (!accepts(value)) return undefined',
     replace: 'accepts(value)',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/state/stored-record.property.test.ts',
+      file: 'test/unit/plan/state/state-files.property.test.ts',
       test: 'with anything in any one place is used without a crash',
     },
   },
   {
     name: 'a record of another version is no record',
-    file: 'src/plan/state/stored-record.ts',
+    file: 'src/plan/state/state-files.ts',
     find: "typeof found === 'number' ?",
     replace: 'found === 1 ?',
     caughtBy: {

@@ -2,11 +2,12 @@
 // Records of another version, as an upgrade or its way back leaves them: a newer or older format, and keys that this
 // version does not know. Their pods keep what they have, nobody else gets it, and DEL takes all of it.
 
-import { readFileSync, truncateSync } from 'node:fs'
+import { readFileSync, statSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { reservedPorts, rewrite } from '../../support/faults/process-identities.ts'
+import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
@@ -62,6 +63,39 @@ describe('a record', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
     expectSilent(host.cni('DEL', conf, pod.call))
     expectNothingLeft(host, host.before)
+  })
+
+  it('and a network with fields from the future keep them, whatever other pods do, and nothing is set up anew', () => {
+    const network = `${host.state.directory}/network.json`
+    const added = { future: { x: [1] } }
+    rewriteAll((record) => ({ ...record, ...added, spec: { ...Object(record['spec']), ...added } }))
+    rewrite(network, (found) => ({ ...found, ...added, bridge: { ...Object(found['bridge']), ...added } }))
+    const written = statSync(network).ino
+
+    const other = attach(host, plain, { id: 'c2' })
+    expect(statSync(network).ino).toBe(written)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
+    // The network changes: its file is written anew.
+    const wider = attach(host, { ...plain, nonMasqueradeCIDRs: ['10.9.0.0/16'] }, { id: 'c3' })
+    expect(JSON.parse(readFileSync(network, 'utf8'))).toMatchObject({ ...added, bridge: added })
+    for (const file of [host.state.finished('c1'), `${host.state.directory}/addresses/${pod.address}`])
+      expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject(added)
+    expect(JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))).toMatchObject({ spec: added })
+    for (const each of [pod, other, wider]) expectSilent(host.cni('DEL', conf, each.call))
+    expectNothingLeft(host, host.before)
+  })
+
+  it("tells the pod's uid, and a person from a runtime", () => {
+    const args = 'K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_UID=0123-45'
+    const asked = [
+      attach(host, plain, { id: 'c2', args }),
+      attach(host, plain, { id: 'c3', env: { TRESTLE_ASKED_BY: 'hand' } }),
+    ]
+    const [byRuntime, byHand] = asked.map(({ id }) => JSON.parse(readFileSync(host.state.finished(id), 'utf8')))
+    expect(byRuntime).toMatchObject({ pod: { namespace: 'default', name: 'web', uid: '0123-45' } })
+    expect([byRuntime.askedBy, byHand.askedBy]).toEqual([undefined, 'hand'])
   })
 
   it('that is cut short is no format: it is set aside', () => {

@@ -166,6 +166,7 @@ describe('CNI_ARGS', () => {
       mac: 'c2:11:22:33:44:55',
       podNamespace: 'ns',
       podName: 'pod',
+      podUid: 'u=1',
     })
   })
 

@@ -13,7 +13,7 @@ import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
 import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
-import { decodeMemory, encodeMemory } from '../../../../src/plan/state/stored-cluster.ts'
+import { decodeMemory, encodeMemory } from '../../../../src/plan/state/state-files.ts'
 
 const call = {
   CNI_COMMAND: 'ADD',

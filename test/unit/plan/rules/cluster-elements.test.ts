@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
 import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { changedElements, clusterElements } from '../../../../src/plan/rules/cluster-elements.ts'
-import { decodeCluster, encodeCluster } from '../../../../src/plan/state/stored-cluster.ts'
+import { decodeCluster, encodeCluster } from '../../../../src/plan/state/state-files.ts'
 
 const cluster = {
   pods: ['10.0.1.0/24', 'fd00:1::/64'],

@@ -22,8 +22,7 @@ import { portOps } from '../../../../src/plan/modes/bridge.ts'
 import { bridgeOps } from '../../../../src/plan/modes/network.ts'
 import { refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { recordReservations } from '../../../../src/plan/recovery/orphan-reservations.ts'
-import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'
-import { decodeRecord, encodeRecord } from '../../../../src/plan/state/stored-record.ts'
+import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../../../src/plan/state/state-files.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const
 const route = { dst: '10.9.0.0/16', gw: '10.1.0.1', src: '10.1.0.2', table: 100 }

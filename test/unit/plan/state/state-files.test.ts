@@ -2,12 +2,7 @@
 // What is written down of accepts in other firewalls.
 
 import { describe, expect, it } from 'vitest'
-import {
-  decodeMarkAccept,
-  decodeZones,
-  encodeMarkAccept,
-  encodeZones,
-} from '../../../../src/plan/state/stored-accepts.ts'
+import { decodeMarkAccept, decodeZones, encodeMarkAccept, encodeZones } from '../../../../src/plan/state/state-files.ts'
 
 const forward = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
 
