@@ -2,7 +2,7 @@
 // What conntrack(8) lists, one entry a line: `udp 17 29 src=… dst=… sport=… dport=… src=… …`; the first of each is of
 // the entry's first packet (libnetfilter_conntrack, __snprintf_conntrack).
 
-import type { Flow } from '../plan/recovery/orphan-flows.ts'
+import type { Flow } from '../plan/rules/port-flows.ts'
 
 /** The listed entries of protocols with ports; other lines are read over. */
 export function readFlows(text: string): readonly Flow[] {

@@ -3,7 +3,7 @@
 
 import type { NftChain } from '../plan/model/observed.ts'
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
-import type { UpstreamNftRules } from '../plan/upstream/nft-rules.ts'
+import type { UpstreamNftRules } from '../plan/upstream/upstream-rules.ts'
 import { acceptMarkOf } from './host-accept.ts'
 import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './rule-matches.ts'
 

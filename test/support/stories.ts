@@ -5,7 +5,7 @@
 import { Recording, recordingTeardown, runStory, type ShownPlan } from '../../src/cli/plan/assume.ts'
 import type { ChainedPort, InterfacePort } from '../../src/commands/attach/ports.ts'
 import type { RunPort } from '../../src/commands/call/beside.ts'
-import { removeAttachment, type TeardownPort } from '../../src/commands/teardown/removal.ts'
+import { removeAttachment, type TeardownPort } from '../../src/commands/teardown/remove-attachment.ts'
 import { isEarly } from '../../src/plan/order/proof.ts'
 import type { Removal } from '../../src/plan/order/removal.ts'
 import type { Failure, Outcome, Plan, PlanRun, Stage } from '../../src/plan/order/stage.ts'

@@ -4,10 +4,14 @@
 
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { acceptedAddresses, iptablesPods } from '../../plan/upstream/iptables-rules.ts'
 import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
-import { nftPods } from '../../plan/upstream/nft-rules.ts'
-import { type NamedPod, upstreamNames } from '../../plan/upstream/owner-names.ts'
+import {
+  acceptedAddresses,
+  iptablesPods,
+  type NamedPod,
+  nftPods,
+  upstreamNames,
+} from '../../plan/upstream/upstream-rules.ts'
 import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'

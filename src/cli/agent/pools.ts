@@ -2,7 +2,7 @@
 // The use of the node's ranges, from files, for the metrics and for the problem of a range that is nearly full.
 
 import type { CallContext } from '../../commands/call/context.ts'
-import { isDead } from '../../commands/teardown/teardown.ts'
+import { isDead } from '../../commands/teardown/attachments.ts'
 import { isNearlyFull, type PoolLook, type PoolUse } from '../../plan/agent/problem.ts'
 import { capacity, countedOf } from '../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../system/files/state.ts'

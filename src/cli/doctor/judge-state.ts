@@ -3,8 +3,7 @@
 
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { describeHolder } from '../../plan/model/record.ts'
-import { orphanText } from '../../plan/recovery/kernel-orphans.ts'
-import { reservationText } from '../../plan/recovery/orphan-reservations.ts'
+import { orphanText, reservationText } from '../../plan/recovery/orphans.ts'
 import { counted, type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'

@@ -5,13 +5,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import { openContext } from '../../commands/call/context.ts'
-import { heal } from '../../commands/recover/heal.ts'
-import { collectOrphans, judgeOrphans } from '../../commands/recover/kernel-orphans.ts'
-import { collectReservations, judgeReservations } from '../../commands/recover/orphan-reservations.ts'
+import { collectOrphans, collectReservations, judgeOrphans, judgeReservations } from '../../commands/recover/orphans.ts'
+import { heal } from '../../commands/recover/reconcile.ts'
 import { collect, judgeAll, type Listed } from '../../commands/teardown/collect.ts'
-import type { Verdict } from '../../plan/recovery/garbage.ts'
-import { type OrphanVerdict, orphanText } from '../../plan/recovery/kernel-orphans.ts'
-import { type ReservationVerdict, reservationText } from '../../plan/recovery/orphan-reservations.ts'
+import {
+  type OrphanVerdict,
+  orphanText,
+  type ReservationVerdict,
+  reservationText,
+  type Verdict,
+} from '../../plan/recovery/orphans.ts'
 import { requireState } from '../../system/files/state.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { collectByList } from '../by-hand/gc.ts'

@@ -18,10 +18,10 @@ import { reservePorts } from '../../system/store/ports.ts'
 import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
 import { type CallContext, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
-import { livingWithoutRecord } from '../recover/heal.ts'
-import { reclaimOrphans } from '../recover/orphan-reservations.ts'
+import { reclaimOrphans } from '../recover/orphans.ts'
+import { livingWithoutRecord } from '../recover/reconcile.ts'
+import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/attachments.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
-import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/teardown.ts'
 
 /** One ADD under way. */
 export interface Addition<Conf extends NetConf = NetConf> {

@@ -33,8 +33,8 @@ import { allNetworks, findRecords, readNetwork } from '../../system/store/record
 import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import { placedPods } from '../call/in-use.ts'
+import { isDead } from '../teardown/attachments.ts'
 import { removeEmpty } from '../teardown/remove-network.ts'
-import { isDead } from '../teardown/teardown.ts'
 
 /**
  * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up.

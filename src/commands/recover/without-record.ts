@@ -11,7 +11,7 @@ import { readPrevResult } from '../../cni/result/result-shapes.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName, ifbName } from '../../plan/model/names.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
-import type { Rediscovered } from '../../plan/recovery/rediscovery.ts'
+import type { Rediscovered } from '../../plan/recovery/orphans.ts'
 import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
@@ -21,10 +21,10 @@ import { reservationHolder, reservedBy } from '../../system/store/reservations.t
 import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { keyOf, rolesOf, withoutSpec } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
-import { hasMacCheck } from '../teardown/orphan-elements.ts'
-import { teardownWithoutRecord } from '../teardown/teardown.ts'
-import { reserveFound } from './heal.ts'
-import { cachedParts, rediscover } from './rediscover.ts'
+import { teardownWithoutRecord } from '../teardown/attachments.ts'
+import { hasMacCheck } from '../teardown/removal-port.ts'
+import { reserveFound } from './reconcile.ts'
+import { cachedParts, rediscover } from './recover.ts'
 
 /**
  * A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts).

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { type Facts, judge, type Verdict, youngestMs } from '../../plan/recovery/garbage.ts'
+import { type Facts, judge, type Verdict, youngestMs } from '../../plan/recovery/orphans.ts'
 import { networkDirectories, networkFiles, requireStateIfThere } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
@@ -13,8 +13,8 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/process-identity.ts'
 import { allRecords, pendingRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
+import { isLeaseOfKilledAdd, settleKilledCalls, teardownAll } from './attachments.ts'
 import { removeWhenEmpty } from './remove-network.ts'
-import { isLeaseOfKilledAdd, settleKilledCalls, teardownAll } from './teardown.ts'
 
 /** Container ids that the runtime lists, or undefined when no runtime could be asked. */
 export type Listed = ReadonlySet<string> | undefined

@@ -26,9 +26,9 @@ import { addInterface } from '../attach/interface.ts'
 import { addLease } from '../attach/lease.ts'
 import { type Attaching, chainedPort, interfacePort, leasePort } from '../attach/machine.ts'
 import { type CallContext, contextOfTeardown } from '../call/context.ts'
+import { teardown } from '../teardown/attachments.ts'
 import { returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
-import { teardown } from '../teardown/teardown.ts'
 import { addLoopback } from './loopback.ts'
 
 /** MTU of Ethernet, where no default route tells better. */

@@ -16,9 +16,9 @@ import { findUpstream, removeUpstream } from '../../system/upstream/attachment.t
 import { askedFor, isInProgress, keyOf } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
+import { settleKilledCalls, teardown } from '../teardown/attachments.ts'
 import { releaseWith, returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
-import { settleKilledCalls, teardown } from '../teardown/teardown.ts'
 import { delLoopback } from './loopback.ts'
 
 /**

@@ -12,9 +12,9 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnlisted } from '../recover/kernel-orphans.ts'
+import { removeUnlisted } from '../recover/orphans.ts'
+import { teardownAll } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
-import { teardownAll } from '../teardown/teardown.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {

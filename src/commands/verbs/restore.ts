@@ -32,7 +32,7 @@ import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
-import { missingState } from '../recover/heal.ts'
+import { missingState } from '../recover/reconcile.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {

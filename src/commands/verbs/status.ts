@@ -27,8 +27,8 @@ import { holderOf } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
-import { isOldFile } from '../recover/orphan-reservations.ts'
-import { isDead } from '../teardown/teardown.ts'
+import { isOldFile } from '../recover/orphans.ts'
+import { isDead } from '../teardown/attachments.ts'
 import { requireRoom } from './status-set-up.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */

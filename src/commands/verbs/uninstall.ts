@@ -24,8 +24,8 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
+import { isDead, reclaimDead, settleKilledCalls } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
-import { isDead, reclaimDead, settleKilledCalls } from '../teardown/teardown.ts'
 
 const tableFamilies = ['inet', 'bridge'] as const
 

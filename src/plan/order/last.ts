@@ -3,7 +3,7 @@
 
 import type { AttachmentSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
-import type { FlowSelections } from '../recovery/orphan-flows.ts'
+import type { FlowSelections } from '../rules/port-flows.ts'
 import { isDone, type Plan, type PlanRun, planOf, planOfOne } from './stage.ts'
 import { lastStages } from './stages.ts'
 

@@ -6,7 +6,7 @@ import type { AttachmentSpec, HostPort } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { TableFamily } from '../model/sets.ts'
-import type { FlowSelections } from '../recovery/orphan-flows.ts'
+import type { FlowSelections } from '../rules/port-flows.ts'
 import type { ListedBase } from '../rules/ruleset.ts'
 
 /** Why a tool failed, as far as an order asks. */

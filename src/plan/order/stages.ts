@@ -7,8 +7,8 @@ import type { Op } from '../model/op.ts'
 import { setSpec, type TableFamily } from '../model/sets.ts'
 import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
 import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
-import { flowsToList } from '../recovery/orphan-flows.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
+import { flowsToList } from '../rules/port-flows.ts'
 import { type Failure, type Outcome, outcomeOf, type PlanRun, type Stage } from './stage.ts'
 
 /** IPv6 duplicate address detection: a router or another pod may have the address (enabledad). */

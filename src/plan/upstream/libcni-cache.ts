@@ -3,8 +3,8 @@
 // added to it, and the result. Older versions kept the result alone.
 
 import { asObject } from '../../cni/json/json-object.ts'
-import { bareAddress } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
+import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
 import { ownType } from '../../cni/model/own-type.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { readResult } from '../../cni/result/result-shapes.ts'
@@ -149,4 +149,27 @@ function pairsOf(value: unknown): CachedAttachment['args'] {
   return pairs.filter(
     (pair): pair is readonly [string, string] => Array.isArray(pair) && pair.every((part) => typeof part === 'string'),
   )
+}
+
+// Host ports as runtimes handed them to libcni: containerd writes `HostPort`, others `hostPort`.
+
+const protocols: readonly PortMapping['protocol'][] = ['tcp', 'udp', 'sctp']
+
+/** The port mappings of an attachment's capability arguments; what is none is passed over. */
+export function mappingsOf(capabilityArgs: Readonly<Record<string, unknown>>): readonly PortMapping[] {
+  const list: unknown = capabilityArgs['portMappings']
+  return (Array.isArray(list) ? list : []).flatMap((entry) => mappingOf(entry) ?? [])
+}
+
+function mappingOf(entry: unknown): PortMapping | undefined {
+  if (typeof entry !== 'object' || entry === null) return undefined
+  const fields = new Map(Object.entries(entry).map(([name, value]) => [name.toLowerCase(), value as unknown]))
+  const [hostPort, containerPort] = [fields.get('hostport'), fields.get('containerport')]
+  const named = fields.get('protocol') || 'tcp'
+  const protocol = protocols.find((name) => typeof named === 'string' && name === named.toLowerCase())
+  if (typeof hostPort !== 'number' || typeof containerPort !== 'number' || protocol === undefined) return undefined
+  const given = fields.get('hostip')
+  const hostIP = typeof given === 'string' ? parseAddress(given) : undefined
+  const mapping = { hostPort, containerPort, protocol }
+  return hostIP === undefined ? mapping : { ...mapping, hostIP: formatAddress(hostIP) }
 }

@@ -230,3 +230,10 @@ export async function observeHostLinks(
     hostLinks: new Map(hostLinks.map((entry) => [String(entry['dst']), String(entry['dev'])])),
   }
 }
+
+/** The elements of both of our tables; a table that is not there has none. */
+export async function observeTables(run: Run): Promise<ObservedTable> {
+  const tables = await Promise.all([observeTable(run, 'inet'), observeTable(run, 'bridge')])
+  const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))
+  return { rules: new Map(), elements: new Map(elements) }
+}

@@ -6,9 +6,13 @@ import { CniError, oneLine } from '../../cni/model/error.ts'
 import { chainRemovalText, listArguments, ruleRemovalText } from '../../compile/nft.ts'
 import { readUpstreamNftRules } from '../../compile/read-foreign-nft.ts'
 import { reasonOf } from '../../compile/reason.ts'
-import { iptablesRemovals } from '../../plan/upstream/iptables-rules.ts'
-import { nftRemovals, type UpstreamNftRules, upstreamTables } from '../../plan/upstream/nft-rules.ts'
-import type { UpstreamOwner } from '../../plan/upstream/owner-names.ts'
+import {
+  iptablesRemovals,
+  nftRemovals,
+  type UpstreamNftRules,
+  type UpstreamOwner,
+  upstreamTables,
+} from '../../plan/upstream/upstream-rules.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 
 /** What the upstream plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'DEL does not wait for what the killed ADD of its own record has at work',
-    file: 'src/commands/teardown/teardown.ts',
+    file: 'src/commands/teardown/attachments.ts',
     find: '      await endProcessesOf(now.writer, context.waits)\n      return await removeRecorded',
     replace: '      return await removeRecorded',
     caughtBy: {
@@ -45,7 +45,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'rules are collected although a pod without a record may use them',
-    file: 'src/plan/recovery/kernel-orphans.ts',
+    file: 'src/plan/recovery/orphans.ts',
     find: '    return facts.mayBeOfUnknownPod\n',
     replace: '    return facts.isListed\n',
     caughtBy: {

@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD that was refused leaves no word of it',
-    file: 'src/commands/teardown/teardown.ts',
+    file: 'src/commands/teardown/attachments.ts',
     find: '    if (now !== undefined && isUnfinished(stored, record)) await keepApart(context, record)\n',
     replace: "    if (now === 'refused' && isUnfinished(stored, record)) await keepApart(context, record)\n",
     caughtBy: {

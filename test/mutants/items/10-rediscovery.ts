@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'trestle gc collects what live pods without a record have',
-    file: 'src/commands/recover/orphan-reservations.ts',
+    file: 'src/commands/recover/orphans.ts',
     find: '        alive.has(textOf(reservation)) ||\n',
     replace: '',
     caughtBy: {
@@ -38,7 +38,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD gives out the address of a live pod whose reservation was lost',
-    file: 'src/commands/recover/heal.ts',
+    file: 'src/commands/recover/reconcile.ts',
     find: '  return finished.length * perPod > names(files.addresses).length\n',
     replace: '  return finished.length * perPod < 0\n',
     caughtBy: {
@@ -49,7 +49,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD does not see that a live pod has no record',
-    file: 'src/commands/recover/heal.ts',
+    file: 'src/commands/recover/reconcile.ts',
     find: '  return links >= records.filter(',
     replace: '  return links > 99 + records.filter(',
     caughtBy: {

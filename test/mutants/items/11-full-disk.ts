@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'DEL ends well though something is left that it could not write down',
-    file: 'src/commands/teardown/machine.ts',
+    file: 'src/commands/teardown/removal-port.ts',
     find: '    writePending: (texts) => write({ ...own, pendingCleanup: texts }),\n',
     replace:
       '    writePending: (texts) => {\n      try {\n        write({ ...own, pendingCleanup: texts })\n      } catch {}\n    },\n',

@@ -7,7 +7,7 @@ const file = 'test/netns/ports/port-conditions.test.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a chain stays when its last pod goes',
-    file: 'src/commands/teardown/condition-chains.ts',
+    file: 'src/commands/teardown/removal-port.ts',
     find: '  return chains.filter((chain) => !isUsed(chain))\n',
     replace: '  return chains.filter(isUsed)\n',
     caughtBy: { project: 'netns', file, test: 'that go with the last pod of theirs, and leave the table as it was' },

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the address is given back though something is left',
-    file: 'src/commands/teardown/removal.ts',
+    file: 'src/commands/teardown/remove-attachment.ts',
     find: 'if (hasRecord) port.writePending(failures.map(({ message }) => message))\n    return',
     replace: 'if (hasRecord) await port.freeAddresses(undefined, 0)\n    return',
     caughtBy: {
@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'no later call settles a pending cleanup',
-    file: 'src/commands/teardown/teardown.ts',
+    file: 'src/commands/teardown/attachments.ts',
     find: "!== 'elsewhere' && existsSync(file)",
     replace: "!== 'elsewhere' && existsSync(file) && record.pendingCleanup === undefined",
     caughtBy: {

@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what an earlier boot left holds its address for ever',
-    file: 'src/commands/teardown/teardown.ts',
+    file: 'src/commands/teardown/attachments.ts',
     find: "return host === 'ended' || (host === 'here' &&",
     replace: "return host === 'here' && (host === 'here' &&",
     caughtBy: {

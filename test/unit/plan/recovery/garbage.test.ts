@@ -2,7 +2,7 @@
 // gc without the runtime: what goes, what is reported, what stays (plugins#1047).
 
 import { describe, expect, it } from 'vitest'
-import { type Facts, judge } from '../../../../src/plan/recovery/garbage.ts'
+import { type Facts, judge } from '../../../../src/plan/recovery/orphans.ts'
 import { intent as record } from '../model/intent-record.ts'
 
 const dead: Facts = { record, netns: 'gone', host: 'here', isListed: false, isOld: true }

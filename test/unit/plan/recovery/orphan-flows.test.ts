@@ -3,14 +3,14 @@
 
 import { describe, expect, it } from 'vitest'
 import { readFlows } from '../../../../src/compile/read-flows.ts'
+import { hostPortSpec } from '../../../../src/plan/rules/host-ports.ts'
 import {
   type FlowSelections,
   flowsAfterDel,
   flowsBeforeAdd,
   flowsToList,
   withoutConnections,
-} from '../../../../src/plan/recovery/orphan-flows.ts'
-import { hostPortSpec } from '../../../../src/plan/rules/host-ports.ts'
+} from '../../../../src/plan/rules/port-flows.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
 const ips = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]

@@ -7,8 +7,8 @@ import {
   type ReservationFacts,
   recordReservations,
   reservationText,
-} from '../../../../src/plan/recovery/orphan-reservations.ts'
-import { mappingsOf } from '../../../../src/plan/upstream/remembered-ports.ts'
+} from '../../../../src/plan/recovery/orphans.ts'
+import { mappingsOf } from '../../../../src/plan/upstream/libcni-cache.ts'
 import { intent as holder } from '../model/intent-record.ts'
 
 /** Of a pod that is gone, with its record. */

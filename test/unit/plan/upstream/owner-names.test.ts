@@ -4,9 +4,15 @@
 import { describe, expect, it } from 'vitest'
 import { chainRemovalText, ruleRemovalText } from '../../../../src/compile/nft.ts'
 import { readUpstreamNftRules } from '../../../../src/compile/read-foreign-nft.ts'
-import { acceptedAddresses, iptablesPods, iptablesRemovals } from '../../../../src/plan/upstream/iptables-rules.ts'
-import { nftPods, nftRemovals } from '../../../../src/plan/upstream/nft-rules.ts'
-import { sha512Hex, upstreamNames } from '../../../../src/plan/upstream/owner-names.ts'
+import {
+  acceptedAddresses,
+  iptablesPods,
+  iptablesRemovals,
+  nftPods,
+  nftRemovals,
+  sha512Hex,
+  upstreamNames,
+} from '../../../../src/plan/upstream/upstream-rules.ts'
 
 const owner = (containerId: string, addresses: readonly string[], accepts: readonly string[] = addresses) => ({
   network: 'net',

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes lost state again: a reservation as its attachment's record says, the record and the reservations of a live pod
-// as rediscovered (rediscover.ts). What another attachment has reserved is nobody's to take.
+// as rediscovered (recover.ts). What another attachment has reserved is nobody's to take.
 
 import { existsSync } from 'node:fs'
+import { bareAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, HostPort } from '../../plan/model/attachment.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { masterOf } from '../../plan/modes/drivers.ts'
-import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/orphan-reservations.ts'
-import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { type NamesIn, namesIn, readText } from '../../system/files/files.ts'
 import {
+  type Rediscovered,
+  type Reservation,
+  recordReservations,
+  rediscoveredReservations,
+  reservationText,
+} from '../../plan/recovery/orphans.ts'
+import { isPortConflict, reservationName } from '../../plan/rules/host-ports.ts'
+import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
+import { encodeRecord } from '../../plan/state/state-files.ts'
+import { createText, type NamesIn, namesIn, readText, replaceText } from '../../system/files/files.ts'
+import {
+  chainedFiles,
   directoryNameOf,
   type NetworkFiles,
   networkDirectories,
@@ -22,7 +32,9 @@ import {
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
+import { observeTable } from '../../system/kernel/observe.ts'
 import { withLock } from '../../system/store/lock.ts'
+import { portTaken } from '../../system/store/ports.ts'
 import {
   allRecords,
   findFinished,
@@ -33,12 +45,18 @@ import {
   writeFinished,
   writeNetwork,
 } from '../../system/store/records.ts'
-import { isReserved, reservationHolder, reservedBy } from '../../system/store/reservations.ts'
+import {
+  isReserved,
+  reservationFile,
+  reservationHolder,
+  reservationLock,
+  reservedBy,
+} from '../../system/store/reservations.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
-import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
-import { reserveFor } from './reserve.ts'
+import { isDead } from '../teardown/attachments.ts'
+import { hostLinkPattern, rediscover, type Search } from './recover.ts'
 
 /** Whose removal keeps an attachment's lock for longer is not waited for: its link is about to go. */
 const removalWaitMs = 1000
@@ -275,4 +293,75 @@ function isNobodys(reservation: Reservation): boolean {
   const has = (record: AttachmentRecord) =>
     record.spec === undefined || recordReservations(record).some(({ name }) => name === reservation.name)
   return stored.length > 0 && !stored.some(({ isPending, record }) => isPending || has(record))
+}
+
+// Writes a reservation that was lost for the attachment that has what it stands for.
+
+const lockWaitMs = 5000
+
+/**
+ * Reserves for `record`, under the lock that a DEL holds while it gives reservations back. `isFree`: asked under it,
+ * since the DEL may be over by then, and once more where the name is taken: an ADD takes one without that lock.
+ */
+async function reserveFor(
+  context: CallContext,
+  { reservation, record }: { readonly reservation: Reservation; readonly record: AttachmentRecord },
+  isFree: () => boolean,
+): Promise<void> {
+  const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.identity }
+  await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
+    if (!isFree()) return
+    const { spec: _, seen: _seen, network: __, ...intent } = record
+    const [file, text] = [reservationFile(reservation), encodeRecord(intent)]
+    // What cannot be read keeps its name, or an ADD would take it.
+    if (!createText(file, text) && isFree()) replaceText(file, text)
+  })
+}
+
+// A host port whose reservation was lost can be reserved again by another pod. Its rules stand in the way then, or are
+// built with those of all others: whose it is shows before that.
+
+/**
+ * Throws CniError 104 where a live attachment has a host port of `spec`, whose own reservations were made by now; the
+ * port is reserved for its owner again. One process where there are chained attachments: of a lost record of one, the
+ * rules tell.
+ */
+export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpec | undefined): Promise<void> {
+  const ports = spec?.hostPorts?.ports ?? []
+  if (spec === undefined || ports.length === 0) return
+  const live = allRecords().filter(
+    (stored) => !stored.isPending && !sameKey(stored.record.key, spec.key) && !isDead(stored, context),
+  )
+  const records = live.map(({ record }) => record)
+  for (const record of records) {
+    const portNames = (record.spec?.hostPorts?.ports ?? []).map(reservationName)
+    await refuse(context, { ports, portNames, record, key: spec.key })
+  }
+  const main = records.filter(
+    ({ key }) => key.role === 'main' && existsSync(chainedFiles(networkFiles(key.network)).network),
+  )
+  const table = main.length === 0 ? 'absent' : await observeTable(context.run, 'inet')
+  if (table === 'absent') return
+  for (const { spec: _, ...record } of main) {
+    const portNames = portNamesTo(table, _?.ips.map(({ address }) => bareAddress(address)) ?? [])
+    const chained = { ...record, key: { ...record.key, role: 'chained' } as const }
+    await refuse(context, { ports, portNames, record: chained, key: spec.key })
+  }
+}
+
+/** `own`: the names of the host ports that the record's attachment has; `key`: who asks for `ports`. */
+async function refuse(
+  context: CallContext,
+  asked: { ports: readonly HostPort[]; portNames: readonly string[]; record: AttachmentRecord; key: AttachmentKey },
+): Promise<void> {
+  const { ports, portNames, record, key } = asked
+  for (const port of ports) {
+    const name = portNames.find((each) => isPortConflict(each, reservationName(port)))
+    if (name === undefined) continue
+    await reserveFor(context, { reservation: { name }, record }, () => {
+      const holder = reservationHolder({ name })
+      return holder === undefined || sameKey(holder.key, key)
+    })
+    throw portTaken(port, key)
+  }
 }

@@ -6,25 +6,28 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../plan/model/names.ts'
-import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../plan/model/observed.ts'
+import {
+  emptyNamespace,
+  type ObservedLink,
+  type ObservedNamespace,
+  type ObservedTable,
+} from '../../plan/model/observed.ts'
 import { masterOf } from '../../plan/modes/drivers.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
-import { merged, type Rediscovered } from '../../plan/recovery/rediscovery.ts'
+import { merged, type Rediscovered } from '../../plan/recovery/orphans.ts'
 import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
-import { type CachedAttachment, isMainOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
-import { mappingsOf } from '../../plan/upstream/remembered-ports.ts'
+import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
-import { observeHost, observePod, observeTable } from '../../system/kernel/observe.ts'
+import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
 import { allRecords, findRecords, knownNetwork, recordsOf } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
-import { bothTables } from '../teardown/orphan-elements.ts'
 
 /** What is looked for. */
 export interface Search {
@@ -55,13 +58,19 @@ export const hostLinkPattern = /^veth[0-9a-f]{11}$/
 export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
   const { all, host } = await linksWithoutRecord(context, search)
   const links = all.filter(({ isNamed }) => isNamed)
-  const behind = await podsBehind(context, all, host)
+  const pods = await podsBehind(context, all)
+  const unsure = links.filter(({ key }) => !pods.some((pod) => pod.key === key)).map(({ key }) => key)
   const isNamed = ({ key }: Rediscovered) => links.some((link) => link.key === key)
-  const unsure = links.filter(({ key }) => !behind.some((pod) => pod.key === key)).map(({ key }) => key)
-  const known = merged([...behind.filter(isNamed), ...rememberedBy(search), ...(search.named ?? [])])
-  const unnamed = behind.filter((pod) => !isNamed(pod))
-  const found = await withPorts(context, [...known, ...unnamed])
-  return { found: found.slice(0, known.length), unsure, unnamed: found.slice(known.length) }
+  const told = [...rememberedBy(search), ...(search.named ?? [])]
+  if (pods.length + told.length === 0) return { found: [], unsure, unnamed: [] }
+  const table = await observeTables(context.cleanup)
+  const behind = search.links === undefined ? withSeen(pods, { host, table }) : pods
+  const withPorts = (each: Rediscovered) => ({ ...each, ...freeParts(each, table) })
+  return {
+    found: merged([...behind.filter(isNamed), ...told]).map(withPorts),
+    unsure,
+    unnamed: behind.filter((pod) => !isNamed(pod)).map(withPorts),
+  }
 }
 
 /** `host`: what was looked at for them. */
@@ -109,8 +118,7 @@ function isSought({ isMeant = () => true }: Search, key: AttachmentKey): boolean
 async function podsBehind(
   context: CallContext,
   links: readonly LinkOf[],
-  host: ObservedNamespace,
-): Promise<readonly Rediscovered[]> {
+): Promise<readonly (Rediscovered & SeenPod)[]> {
   if (links.length === 0) return []
   const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
   const paths = await netnsPaths(context.cleanup, ids)
@@ -123,25 +131,23 @@ async function podsBehind(
     const { end, identity: netns } = pod
     found.push({ key, netns, addresses: globalOf(end), ports: [], isCertain: true, link, end })
   }
-  return await withSeen(context, found, host)
+  return found
 }
 
-/** With what the kernel shows of each, and of networks that nothing else is known of. Two processes. */
-async function withSeen(
-  context: CallContext,
-  found: readonly (Rediscovered & SeenPod)[],
-  host: ObservedNamespace,
-): Promise<readonly Rediscovered[]> {
-  if (found.length === 0) return []
+/** With what the kernel shows of each, and of networks that nothing else is known of. */
+function withSeen(
+  pods: readonly (Rediscovered & SeenPod)[],
+  { host, table }: { readonly host: ObservedNamespace; readonly table: ObservedTable },
+): readonly Rediscovered[] {
   const isOn = (family: 4 | 6) => readKey(forwardingKey(family)) === '1'
-  const around = { links: host.links, table: await bothTables(context), forwarded: ([4, 6] as const).filter(isOn) }
-  const networks = Map.groupBy(found, ({ key }) => key.network)
-  const known = new Map<string, NetworkSpec>()
-  for (const [name, pods] of networks)
-    if (knownNetwork(networkFiles(name)) === undefined) known.set(name, seenNetwork(name, pods, around))
-  return found.map(({ link, end, ...each }) => {
+  const around = { links: host.links, table, forwarded: ([4, 6] as const).filter(isOn) }
+  const unknown = [...Map.groupBy(pods, ({ key }) => key.network)].filter(
+    ([name]) => knownNetwork(networkFiles(name)) === undefined,
+  )
+  const networks = new Map(unknown.map(([name, members]) => [name, seenNetwork(name, members, around)]))
+  return pods.map(({ link, end, ...each }) => {
     const seen = seenAttachment({ key: each.key, link, end }, around)
-    return { ...each, seen, ...defined({ network: known.get(each.key.network) }) }
+    return { ...each, seen, ...defined({ network: networks.get(each.key.network) }) }
   })
 }
 
@@ -193,13 +199,10 @@ export function cachedParts(
   return { addresses: ips.map(({ address }) => bareAddress(address)), ports: ports.map(reservationName) }
 }
 
-/** With the host ports that lead to their addresses, without those addresses that a record has. */
-async function withPorts(context: CallContext, known: readonly Rediscovered[]): Promise<readonly Rediscovered[]> {
-  const free = known.map((each) => ({ ...each, addresses: each.addresses.filter((one) => !isUsed(each.key, one)) }))
-  if (!free.some(({ addresses }) => addresses.length > 0)) return free
-  const table = await observeTable(context.cleanup, 'inet')
-  if (table === 'absent') return free
-  return free.map((each) => ({ ...each, ports: [...new Set([...each.ports, ...portNamesTo(table, each.addresses)])] }))
+/** Its addresses without those that a record has, and its host ports with those that lead to them. */
+function freeParts({ key, addresses, ports }: Rediscovered, table: ObservedTable) {
+  const free = addresses.filter((one) => !isUsed(key, one))
+  return { addresses: free, ports: [...new Set([...ports, ...portNamesTo(table, free)])] }
 }
 
 /** Addresses that come from no pool are in no reservation, but in records. */

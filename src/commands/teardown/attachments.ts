@@ -27,7 +27,7 @@ import { keepApart } from '../call/attachment-records.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock, waitForTeardowns } from '../call/locks.ts'
 import type { Release } from './delegated-lease.ts'
-import { removeRecorded, removeUnrecorded } from './machine.ts'
+import { removeRecorded, removeUnrecorded } from './removal-port.ts'
 import { rememberSetUp } from './remove-network.ts'
 
 const lockWaitMs = 10_000

@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a teardown on this machine, and the removal of attachments with them.
 
+import { bareAddress } from '../../cni/model/address.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import type { Element } from '../../plan/model/elements.ts'
+import { hostLinkName } from '../../plan/model/names.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { type Removal, removalFromIds, removalOf } from '../../plan/order/removal.ts'
+import { orphanElements } from '../../plan/rules/orphan-elements.ts'
+import { conditionChains } from '../../plan/rules/port-conditions.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
-import type { NetworkFiles } from '../../system/files/state.ts'
+import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
+import { observeTable, observeTables } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import { releaseAddresses } from '../../system/store/addresses.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
-import { forget, forgetFinished, writePending } from '../../system/store/records.ts'
+import { allRecords, forget, forgetFinished, someRecord, writePending } from '../../system/store/records.ts'
+import { reservedBy } from '../../system/store/reservations.ts'
 import { removeUpstream } from '../../system/upstream/attachment.ts'
 import { runnerIn } from '../call/beside.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
-import { unusedChains } from './condition-chains.ts'
-import { elementsWithoutRecord } from './orphan-elements.ts'
-import { removeAttachment, type TeardownPort } from './removal.ts'
+import { removeAttachment, type TeardownPort } from './remove-attachment.ts'
 
 /**
  * Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held
- * (teardown.ts).
+ * (attachments.ts).
  */
 export async function removeRecorded(
   context: CallContext,
@@ -124,4 +129,66 @@ function reservationsAlone({ spec: _, seen: _seen, network: __, pendingCleanup: 
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
 function ownGroup({ identity }: CallContext): number {
   return 0x40000000 + identity.pid
+}
+
+// Chains of port conditions go with the last pod whose ports go through them.
+
+/**
+ * Those of an attachment's chains that no other one has, but such as are being removed. The kernel has the last word: a
+ * chain that somebody uses cannot be deleted. Reads nothing where the ports have no conditions.
+ */
+function unusedChains(key: AttachmentKey, chains: readonly string[]): readonly string[] {
+  const isUsed = (chain: string) =>
+    someRecord(
+      ({ record }) =>
+        record.pendingCleanup === undefined &&
+        !sameKey(record.key, key) &&
+        conditionChains(record.spec?.hostPorts).includes(chain),
+    )
+  return chains.filter((chain) => !isUsed(chain))
+}
+
+// Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
+// those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
+
+/**
+ * The elements of an attachment that has no record, found by its reservations and the name of its link. Two processes.
+ */
+async function elementsWithoutRecord(
+  context: CallContext,
+  files: NetworkFiles,
+  key: AttachmentKey,
+): Promise<readonly Element[]> {
+  return orphanElements(await observeTables(context.cleanup), {
+    portNames: reservedBy(key),
+    addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
+    link: hostLinkName(key),
+  })
+}
+
+/**
+ * Whether a record has the address, of another attachment or under another network's name: what leads to it is in use.
+ */
+function isRecorded(key: AttachmentKey, address: string): boolean {
+  return allRecords().some(
+    ({ record }) =>
+      !sameKey(record.key, key) && record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+  )
+}
+
+/**
+ * Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is
+ * reported on stderr.
+ */
+export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
+  try {
+    const table = await observeTable(cleanup, 'bridge')
+    const owner = { portNames: [], addresses: [], link: hostLinkName(key) }
+    return table !== 'absent' && orphanElements(table, owner).length > 0
+  } catch (error) {
+    process.stderr.write(
+      `trestle: DEL: cannot tell whether the MAC of ${key.ifName} is checked: ${(error as Error).message}\n`,
+    )
+    return false
+  }
 }

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations that no attachment accounts for: of a record that was lost, or a file that was damaged. What a pod
+// may still use stays and is reported.
+
+import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
+import { defined } from '../../cni/model/defined.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import {
+  hostLinkName,
+  ifbName,
+  isIfbName,
+  isPodLinkName,
+  keyOfHostLink,
+  keyOfIfb,
+  networkDirName,
+} from '../model/names.ts'
+import type { ObservedLink, ObservedTable } from '../model/observed.ts'
+import { type AttachmentRecord, type NetnsIdentity, sameKey } from '../model/record.ts'
+import { reservationName } from '../rules/host-ports.ts'
+import { namedIn } from '../rules/orphan-elements.ts'
+
+/** A reserved address or host port. `network`: its directory's name; absent: a host port, which is the node's. */
+export interface Reservation {
+  readonly network?: string
+  readonly name: string
+}
+
+/** What is known of a reservation. */
+export interface ReservationFacts {
+  readonly reservation: Reservation
+  /** Some attachment's record has it. */
+  readonly isClaimed: boolean
+  /** Who the file says has it; undefined where it cannot be read. */
+  readonly holder: AttachmentRecord | undefined
+  /**
+   * What there is of the holder: nothing, a call in progress, a pending cleanup, or a finished attachment that has it
+   * not.
+   */
+  readonly holderHas: 'nothing' | 'pending' | 'others'
+  /** The holder's namespace is gone or from before a restart. */
+  readonly isHolderDead: boolean
+  readonly isListed: boolean | undefined
+  /** Whether it was made more than `youngestMs` ago. */
+  readonly isOld: boolean
+  /** Whether there may be attachments that no record is known of. */
+  readonly mayBeOfUnknownPod: boolean
+}
+
+/** What becomes of a reservation, and why. */
+export interface ReservationVerdict {
+  readonly reservation: Reservation
+  readonly holder: AttachmentRecord | undefined
+  readonly verdict: 'collect' | 'report' | 'keep'
+  readonly why: string
+}
+
+/** Decides about one reservation. */
+export function judgeReservation(facts: ReservationFacts): ReservationVerdict {
+  const { reservation, holder } = facts
+  const say = (verdict: ReservationVerdict['verdict'], why: string): ReservationVerdict => ({
+    reservation,
+    holder,
+    verdict,
+    why,
+  })
+  if (facts.isClaimed) return say('keep', 'its attachment has it')
+  if (holder === undefined || facts.holderHas === 'others') {
+    const what = holder === undefined ? 'it cannot be read' : 'the attachment it names has others'
+    if (facts.mayBeOfUnknownPod) return say('report', `${what}, and a pod without a record may use it`)
+    return facts.isOld ? say('collect', `${what}, and no attachment has it`) : say('keep', 'younger than five minutes')
+  }
+  if (facts.holderHas === 'pending') return say('keep', 'a call in progress has it')
+  if (!facts.isHolderDead || facts.isListed) return say('report', 'the record of its attachment is lost')
+  return facts.isOld
+    ? say('collect', 'its pod is gone, and the record of it')
+    : say('keep', 'younger than five minutes')
+}
+
+/** The names under which an attachment has addresses and host ports reserved; an intent record tells nothing. */
+export function recordReservations({ key, spec }: AttachmentRecord): readonly Reservation[] {
+  if (spec === undefined) return []
+  const network = networkDirName(key.network)
+  const addresses = spec.ips.map(({ address }) => ({ network, name: bareAddress(address) }))
+  return [...addresses, ...(spec.hostPorts?.ports ?? []).map((port) => ({ name: reservationName(port) }))]
+}
+
+/** A reservation in words. */
+export function reservationText({ network, name }: Reservation): string {
+  return network === undefined ? `host port ${name}` : `address ${name} of network ${network}`
+}
+
+// Links and elements of ours that no record names: of killed calls, or of records that were lost.
+// An end of a pair is there because the pod's is: such a pod may live, and so may whatever has no name of its own.
+
+/**
+ * A link of the host, or what elements of our tables name: a link that is gone, or an address. `key`: whose it was, as
+ * its alias tells.
+ */
+export interface Orphan {
+  readonly kind: 'link' | 'elements'
+  readonly name: string
+  readonly key?: AttachmentKey
+}
+
+/** What there is. Links and tables are looked at before the records: an ADD writes its record first. */
+export interface OrphanFacts {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  readonly table: ObservedTable
+  readonly records: readonly AttachmentRecord[]
+  /** Addresses with a reservation: whoever judges those takes the elements with them. */
+  readonly reserved: ReadonlySet<string>
+}
+
+/** What becomes of an orphan, and why. */
+export interface OrphanVerdict {
+  readonly orphan: Orphan
+  readonly verdict: 'collect' | 'report'
+  readonly why: string
+}
+
+/** Everything of ours that no record names. */
+export function orphansOf({ links, table, records, reserved }: OrphanFacts): readonly Orphan[] {
+  const known = new Set(records.flatMap(linksOf))
+  const ofLinks = [...links.values()].flatMap((link) => (known.has(link.name) ? [] : orphanLink(link)))
+  const recorded = new Set(
+    records.flatMap(({ spec }) => spec?.ips.map(({ address }) => canonical(bareAddress(address))) ?? []),
+  )
+  const isKnown = (address: string) => recorded.has(canonical(address)) || reserved.has(address)
+  const named = namedIn(table)
+  const lost = [
+    ...[...named.addresses].filter((address) => !isKnown(address)),
+    ...[...named.links].filter((name) => !known.has(name) && !links.has(name)),
+  ]
+  return [...ofLinks, ...lost.map((name): Orphan => ({ kind: 'elements', name }))]
+}
+
+/** Whether a pod without a record may live: its end of a pair of ours is there. */
+export function hasPodWithoutRecord(orphans: readonly Orphan[]): boolean {
+  return orphans.some((orphan) => isHostLink(orphan) || isUnnamedHostLink(orphan))
+}
+
+/**
+ * Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeOfUnknownPod`: whether a
+ * pod without a record may live.
+ */
+export function judgeOrphan(
+  orphan: Orphan,
+  facts: { links: ReadonlyMap<string, unknown>; isListed: boolean | undefined; mayBeOfUnknownPod: boolean },
+): OrphanVerdict {
+  const { kind, name, key } = orphan
+  const say = (verdict: OrphanVerdict['verdict'], why: string): OrphanVerdict => ({ orphan, verdict, why })
+  if (kind === 'elements')
+    return facts.mayBeOfUnknownPod
+      ? say('report', 'no record has it, and a pod without a record may use it')
+      : say('collect', 'no record has it')
+  if (isUnnamedHostLink(orphan)) return say('report', 'no record names it, and it has lost its alias')
+  if (key === undefined)
+    return say('report', `no record names it, nor does it say whose it was; ip link del ${name} removes it`)
+  if (isHostLink(orphan)) return say('report', 'no record names it, and the end in its pod exists')
+  if (facts.isListed === true) return say('report', 'no record names it, and the runtime lists its container')
+  const isBeside = key.role === 'main' ? !facts.links.has(hostLinkName(key)) : facts.isListed === false
+  return isBeside
+    ? say('collect', 'no record names it, and its pod is gone')
+    : say('report', 'no record names it, and its pod may use it')
+}
+
+/** An orphan in words. */
+export function orphanText({ kind, name, key }: Orphan): string {
+  const whose =
+    key === undefined ? '' : ` (network ${key.network}, container ${key.containerId.slice(0, 13)}, ${key.ifName})`
+  return kind === 'link' ? `link ${name}${whose}` : `rules for ${name}`
+}
+
+function isHostLink({ kind, name, key }: Orphan): boolean {
+  return kind === 'link' && key !== undefined && name === hostLinkName(key)
+}
+
+/** Of a pod's pair, whose alias was taken away. */
+function isUnnamedHostLink({ kind, name, key }: Orphan): boolean {
+  return kind === 'link' && key === undefined && !isIfbName(name)
+}
+
+function orphanLink({ name, alias }: ObservedLink): readonly Orphan[] {
+  const key = keyOfHostLink(name, alias) ?? keyOfIfb(name, alias)
+  if (key !== undefined) return [{ kind: 'link', name, key }]
+  return isIfbName(name) || (isPodLinkName(name) && alias === undefined) ? [{ kind: 'link', name }] : []
+}
+
+function linksOf({ key, spec }: AttachmentRecord): readonly string[] {
+  const made = [spec?.host?.name, spec?.bandwidth?.egress?.ifb].filter((name) => name !== undefined)
+  return [hostLinkName(key), ifbName(key), ...made]
+}
+
+function canonical(address: string): string {
+  const parsed = parseAddress(address)
+  return parsed === undefined ? address : formatAddress(parsed)
+}
+
+// What may be collected without the runtime asking (docs/design.md, "GC"): an attachment goes only when
+// the runtime does not list it, its namespace is gone, and it is older than five minutes, since a
+// sandbox being made is on no list yet. Everything doubtful stays and is reported.
+
+/** Younger attachments may belong to a pod that the runtime is still making. */
+export const youngestMs = 5 * 60 * 1000
+
+/** What is known about one attachment. `isListed` is undefined where no runtime could be asked. */
+export interface Facts {
+  readonly record: AttachmentRecord
+  readonly netns: 'live' | 'gone' | 'unknown'
+  /**
+   * Whose network namespace it was made from: ours, another one that lives, or one that is over, as after a restart.
+   */
+  readonly host: 'here' | 'elsewhere' | 'ended'
+  readonly isListed: boolean | undefined
+  /** Whether more than `youngestMs` have passed since ADD; false where that cannot be told. */
+  readonly isOld: boolean
+}
+
+/** What becomes of an attachment, and why. */
+export interface Verdict {
+  readonly record: AttachmentRecord
+  readonly verdict: 'collect' | 'report' | 'keep'
+  readonly why: string
+}
+
+/** Decides about one attachment. */
+export function judge({ record, netns, host, isListed, isOld }: Facts): Verdict {
+  const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
+  const lease = leaseLeft(record)
+  if (host === 'elsewhere') return say('report', 'it is of another host network namespace: run gc there')
+  if (host === 'ended') return say('collect', `the machine was restarted since${lease}`)
+  if (isListed === true) return say('keep', 'the runtime lists it')
+  if (netns === 'live') {
+    return isListed === undefined
+      ? say('keep', 'its network namespace exists')
+      : say('report', 'the runtime does not list it, but its network namespace exists')
+  }
+  if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
+  if (!isOld) return say('keep', 'younger than five minutes')
+  return say('collect', `${isListed === undefined ? 'its' : 'unlisted, and its'} network namespace is gone${lease}`)
+}
+
+/** Another plugin's lease needs a DEL or GC with the configuration, which only the runtime has. */
+function leaseLeft({ delegatedIpam }: AttachmentRecord): string {
+  return delegatedIpam === undefined ? '' : `; its lease stays with the IPAM plugin ${delegatedIpam}`
+}
+
+// What is known of attachments beyond their records: after state was removed or damaged, the links, the pods' ends of
+// them, the tables, libcni's cache and prevResult tell it.
+
+/**
+ * An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations.
+ */
+export interface Rediscovered {
+  readonly key: AttachmentKey
+  /** `path` empty where its namespace was not found. */
+  readonly netns: NetnsIdentity
+  readonly addresses: readonly string[]
+  readonly ports: readonly string[]
+  /** It has these now: what is reserved under these names and cannot be read is its own. */
+  readonly isCertain: boolean
+  /** What the kernel shows of it, and of its network (from-kernel.ts). */
+  readonly seen?: AttachmentSpec
+  readonly network?: NetworkSpec
+}
+
+/** One entry for each attachment. What is certain of one leaves out what is not. */
+export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] {
+  const first = found.filter((each, at) => found.findIndex((other) => sameKey(other.key, each.key)) === at)
+  return first.map(({ key }) => {
+    const sightings = found.filter((other) => sameKey(other.key, key))
+    const certain = sightings.filter(({ isCertain }) => isCertain)
+    const believed = certain.length > 0 ? certain : sightings
+    return {
+      key,
+      netns: believed.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
+      addresses: [...new Set(believed.flatMap(({ addresses }) => addresses))],
+      ports: [...new Set(believed.flatMap(({ ports }) => ports))],
+      isCertain: certain.length > 0,
+      ...defined({
+        seen: believed.find(({ seen }) => seen !== undefined)?.seen,
+        network: believed.find(({ network }) => network !== undefined)?.network,
+      }),
+    }
+  })
+}
+
+/** The names under which it has addresses and host ports reserved: a chained part has no addresses of its own. */
+export function rediscoveredReservations({ key, addresses, ports }: Rediscovered): readonly Reservation[] {
+  const network = networkDirName(key.network)
+  const ownAddresses = key.role === 'chained' ? [] : addresses
+  return [...ownAddresses.map((name) => ({ network, name })), ...ports.map((name) => ({ name }))]
+}
