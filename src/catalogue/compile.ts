@@ -43,7 +43,17 @@ function readEvents(directory: string): readonly CatalogueRecord[] {
     const [event = '', meaning, cause, cure] = line.split('\t')
     const id = `agent-${event.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
     const patterns = [{ printed: `\\b${event}\\b` }]
-    return { id, family: 'agent', program: 'trestle agent', meaning, causes: [cause], cure, patterns }
+    return {
+      id,
+      family: 'agent',
+      severity: 'warning',
+      group: 'agents',
+      program: 'trestle agent',
+      meaning,
+      causes: [cause],
+      cure,
+      patterns,
+    }
   })
 }
 

@@ -6,7 +6,7 @@ import { formatCidr, parseCidr } from '../cni/model/address.ts'
 import { markText } from '../plan/rules/accept-mark.ts'
 import type { OurRule } from '../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../plan/rules/host-accept.ts'
-import { acceptText, listArguments, ruleRemovalText, showChainInput, subnetAcceptTexts } from './nft.ts'
+import { acceptText, listArguments, ruleRemovalText, showChainInput, sparingText, subnetAcceptTexts } from './nft.ts'
 
 /** A command that reads or changes a place. */
 export interface AcceptCommand {
@@ -111,6 +111,17 @@ export function ruleRemovalLine(
 ): string {
   if (place.kind === 'nft') return `nft ${ruleRemovalText(place, id).trimEnd()}`
   return [place.program, ...tableWords(place), text.replace(/^-A /, '-D ')].join(' ')
+}
+
+/** A command line for people, which accepts packets from or to a subnet right before a rule of others. */
+export function sparingLine(
+  place: ChainPlace,
+  before: string,
+  { end, subnet }: { readonly end: 'from' | 'to'; readonly subnet: string },
+): string {
+  if (place.kind === 'nft') return `nft ${sparingText(place, before, `${end === 'from' ? 's' : 'd'}addr ${subnet}`)}`
+  const words = [...tableWords(place), '-I', place.chain, before, end === 'from' ? '-s' : '-d', subnet]
+  return [place.program, ...words, '-j ACCEPT'].join(' ')
 }
 
 function iptablesRule(mark: number): readonly string[] {

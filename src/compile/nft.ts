@@ -86,6 +86,12 @@ export function subnetAcceptTexts(chain: NftChain, of: string): readonly string[
   return matches.map((match) => `insert rule ${chainAt(chain)} ${familyOf(of) === 6 ? 'ip6' : 'ip'} ${match} accept`)
 }
 
+/** Accepts what matches (`saddr CIDR`) before the rule with the handle. */
+export function sparingText(chain: NftChain, handle: string, match: string): string {
+  const protocol = familyOf(match.split(' ')[1] ?? '') === 6 ? 'ip6' : 'ip'
+  return `insert rule ${chainAt(chain)} position ${handle} ${protocol} ${match} accept`
+}
+
 /** Takes one rule out of a chain, by its handle. */
 export function ruleRemovalText(chain: NftChain, handle: string | number): string {
   return `delete rule ${chainAt(chain)} handle ${handle}\n`

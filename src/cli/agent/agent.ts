@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
+import { writeAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import { sweep } from '../gc/gc.ts'
 import { type Access, openAccess } from './access.ts'
@@ -234,9 +235,19 @@ function report(life: Life, { isDone, problems }: RoundResult): void {
   for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
   for (const { id, node, text } of over) log('info', `over: ${text}`, { problem: id, node })
   life.problems = problems
+  if (begun.length > 0 || over.length > 0) keepForDoctor(life)
   const own = life.watch.nodes.get(settings.node)
   if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
   reporter.report(begun, (problem) => changedProblems(life.problems, [problem]).begun.length === 0)
+}
+
+/** A full disk stops no round. */
+function keepForDoctor({ problems, log }: Life): void {
+  try {
+    writeAgentProblems(problems)
+  } catch (error) {
+    log('warning', 'doctor does not see the problems', { error: (error as Error).message })
+  }
 }
 
 function healthOf(life: Life) {
@@ -246,6 +257,7 @@ function healthOf(life: Life) {
       const sinceMs = life.startedMs === undefined ? 0 : performance.now() - life.startedMs
       return sinceMs > stuckMs ? `a round has been at work for ${Math.round(sinceMs / 1000)} s` : undefined
     },
+    problems: () => life.problems.map(({ id, node, text }) => `${id} (node ${node}): ${text}`),
     isUnready: () => {
       if (life.last === undefined) return 'the first round is at work'
       return life.last.isDone ? undefined : (life.last.waitsFor ?? life.last.failures.join('; '))

@@ -99,20 +99,30 @@ interface Health {
   /** The agent's own liveness, independent of the API server. */
   readonly isStuck: () => string | undefined
   readonly isUnready: () => string | undefined
+  /** What is wrong, a line each, also while the agent is ready. */
+  readonly problems: () => readonly string[]
   readonly metrics: Metrics
 }
 
 /** Serves `/healthz`, `/readyz` and `/metrics`. With a taken port the agent logs an error and continues. */
 export function serveHealth(
   at: { host: string; port: number },
-  { isStuck, isUnready, metrics }: Health,
+  { isStuck, isUnready, problems, metrics }: Health,
   log: Log,
 ): Server {
   const verdict = (wrong: string | undefined) =>
     wrong === undefined ? { code: 200, text: 'ok\n' } : { code: 503, text: `${wrong}\n` }
   const answers: Readonly<Record<string, () => { code: number; text: string }>> = {
     '/healthz': () => verdict(isStuck()),
-    '/readyz': () => verdict(isUnready()),
+    '/readyz': () => {
+      const { code, text } = verdict(isUnready())
+      return {
+        code,
+        text: `${text}${problems()
+          .map((each) => `${each}\n`)
+          .join('')}`,
+      }
+    },
   }
   const server = createServer(async (request, response) => {
     const path = request.url?.split('?')[0] ?? ''

@@ -28,7 +28,8 @@ const againMs = 2000
 export async function runUninstall(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
   let waitsFor: string | undefined = 'the first try is at work'
-  const health = { metrics: openMetrics(TRESTLE_VERSION), isStuck: () => undefined, isUnready: () => waitsFor }
+  const isStuck = () => undefined
+  const health = { metrics: openMetrics(TRESTLE_VERSION), isStuck, isUnready: () => waitsFor, problems: () => [] }
   const server = settings.listen && serveHealth(settings.listen, health, log)
   log('info', 'uninstall started', { node: settings.node, version: TRESTLE_VERSION })
   while (waitsFor !== undefined && !signal.aborted) {

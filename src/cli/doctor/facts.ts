@@ -3,6 +3,7 @@
 
 import type { ErrorId } from '../../cni/model/error-code.ts'
 import type { RuleMatches } from '../../compile/rule-matches.ts'
+import type { Problem } from '../../plan/agent/problem.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import type { OrphanVerdict, ReservationVerdict, Verdict } from '../../plan/recovery/orphans.ts'
 import type { ForeignAct } from '../../plan/rules/accept-place.ts'
@@ -234,6 +235,8 @@ export interface NodeFacts {
     readonly path: string
     readonly isThere: boolean
   }[]
+  /** What trestle's own agent reported last. */
+  readonly agentProblems: readonly Problem[]
   readonly readiness: readonly ReadinessFacts[]
   readonly pools: readonly PoolFacts[]
   readonly kernel?: KernelFacts

@@ -3,8 +3,9 @@
 // links, or names nothing; a rule with other ranges or links is off their path.
 
 import { familyOf, parseCidr } from '../../cni/model/address.ts'
-import { inputAcceptLine, ruleRemovalLine, subnetAcceptLines } from '../../compile/host-accept.ts'
+import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from '../../compile/host-accept.ts'
 import type { RuleEnd } from '../../compile/rule-matches.ts'
+import { isPartOf } from '../../plan/agent/node-ranges.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
 import { overlapOf } from '../lint/semantics.ts'
@@ -15,14 +16,13 @@ import { isPlainCommand } from './judge-kernel.ts'
 type Rule = FirewallFacts['rules'][number]
 
 /**
- * Each network against each firewall. A network with a `firewall` key has its accept before the tail (accept-missing).
+ * Each network against each firewall, also before its first pod. A network with a `firewall` key has its accept before
+ * the tail (accept-missing).
  */
 export function judgeFirewalls({ firewalls = [], networks, state }: NodeFacts): readonly Finding[] {
   const areAcceptsMissing = (state?.accepts.length ?? 0) > 0
   const onTheWay = firewalls.filter(({ hook }) => hook === 'forward')
-  return onTheWay.flatMap((firewall) =>
-    networks.filter(({ isSetUp }) => isSetUp).flatMap((network) => judgeOne(firewall, network, areAcceptsMissing)),
-  )
+  return onTheWay.flatMap((firewall) => networks.flatMap((network) => judgeOne(firewall, network, areAcceptsMissing)))
 }
 
 function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissing: boolean): readonly Finding[] {
@@ -33,7 +33,8 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
     const share = rule.act === 'drop' && !rule.isUnconditional ? droppedShare(rule, network) : 'none'
     if (share !== 'none') found.push(dropFinding(firewall, share === 'some' ? asNarrow(rule) : rule, network))
   }
-  if (network.accepts || !firewall.endsInDrop || areAcceptsMissing) return found
+  // The first ADD may put the accept there that is missing before it.
+  if (network.accepts || !firewall.endsInDrop || areAcceptsMissing || !network.isSetUp) return found
   return [...found, ...tail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, network) })]
 }
 
@@ -57,12 +58,33 @@ function asNarrow(rule: Rule): Rule {
 }
 
 /** The finding about a dropping rule that names the pods. */
-function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork): Finding {
-  const place = { ...base, chain: rule.chain }
-  const [on, message] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
+function dropFinding(firewall: FirewallFacts, rule: Rule, network: PodNetwork): Finding {
+  const place = { ...firewall.base, chain: rule.chain }
+  const [on, message] = [`network ${network.name}`, `${placeText(place)}: ${rule.text}`]
   if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, message })
+  const sparing = isWider(rule, network) ? sparingLines(firewall, rule, network) : []
+  if (sparing.length > 0)
+    return findingOf({ id: 'firewall-drops', on, message, cure: sparingCure, run: plainCommands(sparing) })
   const run = plainCommands([ruleRemovalLine(place, rule)])
   return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', run })
+}
+
+const sparingCure =
+  'let the rule spare the pods, in the file that loads it, too; after a load that flushes all tables: trestle restore'
+
+/** Whether a rule is also about other addresses than the pods': whoever wrote it wants it for these. */
+function isWider({ matches: { from, to } }: Rule, { subnets }: PodNetwork): boolean {
+  const own = subnets.flatMap((subnet) => parseCidr(subnet) ?? [])
+  const named = [...from.addresses, ...to.addresses].flatMap((text) => parseCidr(text) ?? [])
+  return named.some((cidr) => own.some((subnet) => isPartOf(subnet, cidr) && subnet.prefixLength > cidr.prefixLength))
+}
+
+/** Commands that accept the pods' packets right before a rule. */
+function sparingLines(firewall: FirewallFacts, rule: Rule, network: PodNetwork): readonly string[] {
+  const { from, to } = rule.matches
+  const place = { ...firewall.base, chain: rule.chain }
+  const ends = (['from', 'to'] as const).filter((end) => isOfPods(end === 'from' ? from : to, network))
+  return seenBy(firewall, network).flatMap((subnet) => ends.map((end) => sparingLine(place, rule.id, { end, subnet })))
 }
 
 /** Commands that accept the pods' packets, their answers, and packets that the node translated for them. */

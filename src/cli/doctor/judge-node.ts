@@ -3,6 +3,7 @@
 
 import { basename, join } from 'node:path'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
+import { diagnosisOfProblem } from '../../plan/agent/problem.ts'
 import { counted, type Finding, findingOf } from '../shell/findings.ts'
 import {
   type ConfigurationFacts,
@@ -112,11 +113,14 @@ function shadowed(
   return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
 }
 
-export function judgeAgents({ agents }: NodeFacts): readonly Finding[] {
+export function judgeAgents({ agents, agentProblems }: NodeFacts): readonly Finding[] {
   const absent = agents.filter(({ isThere }) => !isThere)
-  return absent.map(({ plugin, id, path }) =>
-    findingOf({ id, on: `plugin ${plugin}`, message: `${path} is not there` }),
-  )
+  return [
+    ...absent.map(({ plugin, id, path }) => findingOf({ id, on: `plugin ${plugin}`, message: `${path} is not there` })),
+    ...agentProblems.map(({ id, node, text }) =>
+      findingOf({ id: diagnosisOfProblem(id), on: `node ${node}`, message: text }),
+    ),
+  ]
 }
 
 const nearlyFull = 0.9

@@ -11,6 +11,7 @@ import { emptyNamespace } from '../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { readAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
@@ -86,6 +87,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     runtimes,
     configurations,
     agents: lookAtAgents(plugins),
+    agentProblems: await look.at('agents', readAgentProblems, []),
     readiness:
       (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(context, each)))) ?? [],
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),

@@ -178,8 +178,13 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
     : `${toCollect} to collect${toCollect === 0 ? '' : ' (--apply does it)'}`
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
   const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...pending].join('')
-  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
+  const hint = verdicts.some(({ verdict }) => verdict === 'report') ? namespaceHint : ''
+  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n${hint}`
 }
+
+const namespaceHint =
+  'ip netns pids NAME lists the processes in a namespace of /run/netns; without any, ip netns delete NAME makes the\n' +
+  'attachment garbage, and trestle gc --apply collects it.\n'
 
 // The containers that exist by the word of the runtimes: sandboxes over CRI, and all containers of containerd.
 

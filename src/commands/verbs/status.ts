@@ -168,7 +168,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are in use by live pods; ${files.addresses} says by whom`,
+      `all ${total} are held for pods whose network namespace exists; trestle gc names those that no runtime lists`,
     )
   }
 }

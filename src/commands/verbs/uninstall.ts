@@ -178,7 +178,17 @@ async function removeState(): Promise<void> {
 }
 
 function stateParts(): readonly string[] {
-  const ofNetworks = ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json', 'calls']
+  const ofNetworks = [
+    'networks',
+    'ports',
+    'damaged',
+    'nft.json',
+    'accept.json',
+    'cluster.json',
+    'agent.json',
+    'agent-problems.json',
+    'calls',
+  ]
   const kept = ['recording.json', 'failures.off', 'failures', 'records', 'log']
   return [...ofNetworks, ...kept].map((name) => `${stateRoot()}/${name}`)
 }

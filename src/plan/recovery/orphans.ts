@@ -231,9 +231,11 @@ export function judge({ record, netns, host, isListed, isOld }: Facts): Verdict 
   if (host === 'ended') return say('collect', `the machine was restarted since${lease}`)
   if (isListed === true) return say('keep', 'the runtime lists it')
   if (netns === 'live') {
+    // A sandbox being made is on no list yet.
+    if (isListed === false && !isOld) return say('keep', 'younger than five minutes')
     return isListed === undefined
       ? say('keep', 'its network namespace exists')
-      : say('report', 'the runtime does not list it, but its network namespace exists')
+      : say('report', `the runtime does not list it, but its network namespace ${record.netns.path} exists`)
   }
   if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
   if (!isOld) return say('keep', 'younger than five minutes')

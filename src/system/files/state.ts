@@ -21,6 +21,7 @@
 //   /run/trestle/nft.json                   the version of nft, and the file that it is of
 //   /run/trestle/cluster.json               pod ranges and addresses of the cluster, by its agent
 //   /run/trestle/agent.json                 what the agent remembers of other nodes
+//   /run/trestle/agent-problems.json        what the agent reports now, for doctor
 //   /run/trestle/calls                     a line for each call, where an agent counts them (call-tally.ts)
 //   /run/trestle/recording.json            what is recorded and logged (cli/record/settings.ts)
 //   /run/trestle/failures/VERB/ID.jsonl    the last calls that failed; none with failures.off beside it

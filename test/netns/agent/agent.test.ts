@@ -3,7 +3,9 @@
 // what is the agent's own is ever changed.
 
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { diagnosisOfProblem, type ProblemId } from '../../../src/plan/agent/problem.ts'
 import {
   type AgentFiles,
   type ApiServer,
@@ -323,6 +325,15 @@ describe('trestle agent', () => {
       expect(metrics[`trestle_agent_problems{id="${id}"}`], id).toBe(sameId.length)
     }
     expect(metrics['trestle_agent_ready']).toBe(1)
+    // doctor on the node tells the same: readiness is silent about it.
+    const words = [`--net=${host.path}`, '--', trestle, 'doctor', '--only', 'agents', '-o', 'json']
+    const doctor = execaSync('nsenter', words, { env: { TRESTLE_STATE_DIR: host.stateDir }, reject: false })
+    const { findings } = JSON.parse(doctor.stdout) as { findings: { id: string; on: string }[] }
+    expect(findings.map(({ id, on }) => [on, id]).sort()).toEqual(
+      Object.entries(wrong)
+        .map(([name, id]) => [`node ${name}`, diagnosisOfProblem(id as ProblemId)])
+        .sort(),
+    )
 
     // Nothing flaps: heartbeats of them change no route and are reported by nothing.
     const [said, asked] = [running.lines.length, api.lines.filter(({ method }) => method === 'POST').length]

@@ -119,7 +119,7 @@ it('answers 500 for metrics that cannot be read, and lives', async () => {
     },
     calls: () => [],
   })
-  const health = { metrics, isStuck: () => undefined, isUnready: () => undefined }
+  const health = { metrics, isStuck: () => undefined, isUnready: () => undefined, problems: () => [] }
   const server = serveHealth({ host: '127.0.0.1', port: 0 }, health, (_, message) => logged.push(message))
   servers.push(server)
   await new Promise<void>((resolve) => server.once('listening', resolve))

@@ -69,6 +69,7 @@ export const healthy: NodeFacts = {
     },
   ],
   agents: [],
+  agentProblems: [],
   readiness: [],
   pools: [
     {

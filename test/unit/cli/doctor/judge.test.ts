@@ -414,6 +414,23 @@ describe('doctor judges firewalls', () => {
     expect(found?.message).toMatch(new RegExp(`and no rule of it names ${range}$`))
   })
 
+  it.each([
+    [firewall(['-A FORWARD -s 10.0.0.0/8 -j DROP']), 'iptables -I FORWARD 1 -s 10.240.0.0/24 -j ACCEPT'],
+    [
+      firewall(['ip daddr 10.0.0.0/8 drop'], false, nft),
+      'nft insert rule inet f FORWARD position 1 ip daddr 10.240.0.0/24 accept',
+    ],
+    [firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), 'iptables -D FORWARD -s 10.240.0.0/24 -j DROP'],
+  ])('spares the pods where a rule is about others, too, and else removes it', (facts, run) => {
+    expect(judge(facts)[0]?.run).toBe(run)
+  })
+
+  it('names a drop before the first pod, and no policy, which the first ADD may accept', () => {
+    const networks = [{ ...healthy.networks[0], isSetUp: false }] as never
+    const drop = '-A FORWARD -s 10.0.0.0/8 -j DROP'
+    expect(idsOf({ ...firewall([drop], true), networks })).toEqual(['error firewall-drops'])
+  })
+
   it('prints no command with words that a shell would run', () => {
     const evil = '-A FORWARD -s 10.240.0.0/24 -m comment --comment "$(reboot)" -j DROP'
     const [found] = judge(firewall([evil]))

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The problems that `trestle agent` reports now, for `trestle doctor` on the same node: most of them keep no node from
+// being ready, so that /readyz is silent about them.
+
+import { rmSync } from 'node:fs'
+import { type Problem, problemIds } from '../../plan/agent/problem.ts'
+import { readText, replaceText } from '../files/files.ts'
+import { stateRoot } from '../files/state.ts'
+
+/** Replaces the file, or removes it without a problem. Throws the system's error. */
+export function writeAgentProblems(problems: readonly Problem[]): void {
+  if (problems.length === 0) rmSync(problemsFile(), { force: true })
+  else replaceText(problemsFile(), `${JSON.stringify(problems)}\n`)
+}
+
+/** The last report of an agent; none where it reported none, or the file is damaged. */
+export function readAgentProblems(): readonly Problem[] {
+  const found = readText(problemsFile())
+  if (found === undefined || found === 'unreadable') return []
+  try {
+    const all: unknown = JSON.parse(found.text)
+    return Array.isArray(all) ? all.filter(isProblem) : []
+  } catch {
+    return []
+  }
+}
+
+function isProblem(value: unknown): value is Problem {
+  const { id, node, text } = (value ?? {}) as Partial<Record<keyof Problem, unknown>>
+  return problemIds.some((known) => known === id) && typeof node === 'string' && typeof text === 'string'
+}
+
+function problemsFile(): string {
+  return `${stateRoot()}/agent-problems.json`
+}
