@@ -8,7 +8,7 @@ import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec, HostPort } from '../../plan/model/attachment.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
 import { masterOf } from '../../plan/modes/drivers.ts'
 import {
   type Rediscovered,
@@ -239,7 +239,9 @@ function missingOfFound(context: CallContext, found: Rediscovered): readonly Mis
   const files = networkFiles(key.network)
   const isRecorded = () => findRecords(files, key).length > 0
   const reserved = rediscoveredReservations(found)
-  if (!found.isCertain || (isRecorded() && !reserved.some(isNobodys))) return []
+  const isMissing = !isRecorded() || reserved.some(isNobodys)
+  // What has been seen of it before is in its record (missingOfRecord).
+  if (!found.isCertain || !isMissing || findFinished(files, key)?.seen !== undefined) return []
   const mend = async () => {
     const lock = { ...attachmentLock(context, key, 'write its record again'), waitMs: removalWaitMs }
     await withLock(lock, async () => {
@@ -334,7 +336,7 @@ export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpe
   )
   const records = live.map(({ record }) => record)
   for (const record of records) {
-    const portNames = (record.spec?.hostPorts?.ports ?? []).map(reservationName)
+    const portNames = (knownSpec(record)?.hostPorts?.ports ?? []).map(reservationName)
     await refuse(context, { ports, portNames, record, key: spec.key })
   }
   const main = records.filter(
@@ -342,8 +344,8 @@ export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpe
   )
   const table = main.length === 0 ? 'absent' : await observeTable(context.run, 'inet')
   if (table === 'absent') return
-  for (const { spec: _, ...record } of main) {
-    const portNames = portNamesTo(table, _?.ips.map(({ address }) => bareAddress(address)) ?? [])
+  for (const record of main) {
+    const portNames = portNamesTo(table, knownSpec(record)?.ips.map(({ address }) => bareAddress(address)) ?? [])
     const chained = { ...record, key: { ...record.key, role: 'chained' } as const }
     await refuse(context, { ports, portNames, record: chained, key: spec.key })
   }

@@ -5,7 +5,7 @@ import { bareAddress } from '../../cni/model/address.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import type { Element } from '../../plan/model/elements.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
 import { type Removal, removalFromIds, removalOf } from '../../plan/order/removal.ts'
 import { orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { conditionChains } from '../../plan/rules/port-conditions.ts'
@@ -172,7 +172,7 @@ async function elementsWithoutRecord(
 function isRecorded(key: AttachmentKey, address: string): boolean {
   return allRecords().some(
     ({ record }) =>
-      !sameKey(record.key, key) && record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+      !sameKey(record.key, key) && knownSpec(record)?.ips.some((ip) => bareAddress(ip.address) === address) === true,
   )
 }
 

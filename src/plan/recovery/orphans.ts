@@ -15,7 +15,7 @@ import {
   networkDirName,
 } from '../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../model/observed.ts'
-import { type AttachmentRecord, type NetnsIdentity, sameKey } from '../model/record.ts'
+import { type AttachmentRecord, knownSpec, type NetnsIdentity, sameKey } from '../model/record.ts'
 import { reservationName } from '../rules/host-ports.ts'
 import { namedIn } from '../rules/orphan-elements.ts'
 
@@ -77,7 +77,9 @@ export function judgeReservation(facts: ReservationFacts): ReservationVerdict {
 }
 
 /** The names under which an attachment has addresses and host ports reserved; an intent record tells nothing. */
-export function recordReservations({ key, spec }: AttachmentRecord): readonly Reservation[] {
+export function recordReservations(record: AttachmentRecord): readonly Reservation[] {
+  const { key } = record
+  const spec = knownSpec(record)
   if (spec === undefined) return []
   const network = networkDirName(key.network)
   const addresses = spec.ips.map(({ address }) => ({ network, name: bareAddress(address) }))
@@ -123,7 +125,7 @@ export function orphansOf({ links, table, records, reserved }: OrphanFacts): rea
   const known = new Set(records.flatMap(linksOf))
   const ofLinks = [...links.values()].flatMap((link) => (known.has(link.name) ? [] : orphanLink(link)))
   const recorded = new Set(
-    records.flatMap(({ spec }) => spec?.ips.map(({ address }) => canonical(bareAddress(address))) ?? []),
+    records.flatMap((record) => knownSpec(record)?.ips.map(({ address }) => canonical(bareAddress(address))) ?? []),
   )
   const isKnown = (address: string) => recorded.has(canonical(address)) || reserved.has(address)
   const named = namedIn(table)

@@ -105,6 +105,17 @@ describe('of a live pod', () => {
     expectDelLeavesNothing()
   })
 
+  it('a host port of a record that was written again is not given out when its reservation is lost, too', () => {
+    lose(record)
+    attach(host, conf, { id: 'c2' })
+    lose(port)
+    host.run('nft', ['flush', 'ruleset'])
+    expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104, 'container c1')
+    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
+    attach(host, conf, { id: 'c3' })
+    expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
+  })
+
   it('a record that is cut short is written again by the ADD of another pod', () => {
     truncateSync(`${host.stateDir}/${record}`, 40)
     const other = attach(host, conf, { id: 'c2' })
