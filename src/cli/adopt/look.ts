@@ -15,7 +15,7 @@ import { networkFiles } from '../../system/files/state.ts'
 import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system/kernel/netns.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
-import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import type { Progress } from '../shell/output.ts'
 
 /** A pod that matches its cache entry. `host`, `pod`: the ends of its veth pair. */

@@ -21,7 +21,7 @@ import { machineId } from '../../system/process/process-identity.ts'
 import { holderOf, releaseAddresses, reserveAddress } from '../../system/store/addresses.ts'
 import { releasePorts, reservePorts } from '../../system/store/ports.ts'
 import { forget, pendingFile, readNetwork, writeAdopted, writeIntent } from '../../system/store/records.ts'
-import { removeUpstreamRules } from '../../system/upstream/rules.ts'
+import { removeUpstreamRules } from '../../system/upstream/remove-rules.ts'
 import type { LivePod } from './look.ts'
 import type { Adoption } from './network.ts'
 

@@ -5,7 +5,7 @@
 import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import { atLeast, isSupported } from '../../cni/model/version.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
-import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'
 import { exitCode, type Input, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'

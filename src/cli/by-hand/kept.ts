@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attachments in libcni's cache, which cnitool and trestle share: the same container id for a namespace, the same files
-// (libcni/api.go, cachedInfo; cnitool/cmd/root.go; read by system/upstream/libcni-cache.ts).
+// (libcni/api.go, cachedInfo; cnitool/cmd/root.go; read by system/upstream/read-libcni-cache.ts).
 
 import { createHash } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { type CachedAttachment, cacheFileName } from '../../plan/upstream/libcni
 import { makeDirectory, writeText } from '../../system/files/files.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { allCachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import type { Attachment } from '../node/list.ts'
 import type { Network } from './network.ts'
 import { inodeOf, type Pod } from './pod.ts'

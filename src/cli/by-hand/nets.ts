@@ -2,7 +2,7 @@
 // `trestle nets`: the networks of the configuration directory, and the attachments that were made by hand.
 
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
-import { allCachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { tableText } from '../shell/table.ts'

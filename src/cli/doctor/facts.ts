@@ -5,7 +5,7 @@ import type { ErrorId } from '../../cni/model/error-code.ts'
 import type { RuleMatches } from '../../compile/rule-matches.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import type { OrphanVerdict, ReservationVerdict, Verdict } from '../../plan/recovery/orphans.ts'
+import type { AttachmentVerdict, OrphanVerdict, ReservationVerdict } from '../../plan/recovery/verdicts.ts'
 import type { ForeignAct } from '../../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../../plan/rules/host-accept.ts'
 import type { Prediction } from '../lint/predict.ts'
@@ -138,7 +138,7 @@ export interface StateFacts {
   /** Reasons for pods that could not be entered, each reason once, with the number of its pods. */
   readonly podsNotSeen: readonly string[]
   readonly pendingCleanups: readonly AttachmentRecord[]
-  readonly attachments: readonly Verdict[]
+  readonly attachments: readonly AttachmentVerdict[]
   readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]
   readonly inTheWay: readonly string[]

@@ -3,7 +3,7 @@
 
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { describeHolder } from '../../plan/model/record.ts'
-import { orphanText, reservationText } from '../../plan/recovery/orphans.ts'
+import { orphanText, reservationText } from '../../plan/recovery/verdicts.ts'
 import { counted, type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'

@@ -14,7 +14,7 @@ import { type CachedAttachment, podIpsOf } from '../../plan/upstream/libcni-cach
 import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { allCachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { runtimeSockets } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'

@@ -23,9 +23,9 @@ import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
-import { misplaced } from '../../system/store/misplaced.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { allCachedAttachments, cachedAttachment } from '../../system/upstream/libcni-cache.ts'
+import { misplaced } from '../../system/store/sweep.ts'
+import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
 
 /** Each pod costs a process in its namespace, so the number is bounded. */

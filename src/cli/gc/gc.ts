@@ -9,14 +9,14 @@ import { collectOrphans, collectReservations, judgeOrphans, judgeReservations } 
 import { heal } from '../../commands/recover/reconcile.ts'
 import { collect, judgeAll, type Listed } from '../../commands/teardown/collect.ts'
 import {
+  type AttachmentVerdict,
   type OrphanVerdict,
   orphanText,
   type ReservationVerdict,
   reservationText,
-  type Verdict,
-} from '../../plan/recovery/orphans.ts'
+} from '../../plan/recovery/verdicts.ts'
 import { requireState } from '../../system/files/state.ts'
-import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
+import { misplaced, setAsideMisplaced } from '../../system/store/sweep.ts'
 import { collectByList } from '../by-hand/gc.ts'
 import { isSocket, runtimeSockets } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -123,7 +123,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
 
 /** The verdicts, and the number of removed attachments (`collected`). */
 interface Swept {
-  readonly verdicts: readonly Verdict[]
+  readonly verdicts: readonly AttachmentVerdict[]
   readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]
   readonly inTheWay: readonly string[]
@@ -170,7 +170,7 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
   const paths = inTheWay.map((path) => `  collect  ${path}: not a directory, and in the way of one\n`)
   const pending = failures.map((failure) => `  pending  ${failure}\n`)
   const all = [...verdicts, ...reservations, ...orphans]
-  const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
+  const count = (verdict: AttachmentVerdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
   const toCollect = count('collect') + inTheWay.length
   const ending = isApplied

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations that no attachment has, for `trestle gc` and an ADD that needs them.
+// What no record and no live pod has: reservations, for `trestle gc` and an ADD that needs them; links and elements of
+// ours in the kernel, for GC and `trestle gc`.
 
 import { existsSync, lstatSync, rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
@@ -22,7 +23,7 @@ import {
   recordReservations,
   rediscoveredReservations,
   youngestMs,
-} from '../../plan/recovery/orphans.ts'
+} from '../../plan/recovery/verdicts.ts'
 import { orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, directoryNameOf, networkDirectories, networkFiles } from '../../system/files/state.ts'
@@ -223,8 +224,6 @@ function isThere(path: string): boolean {
 function textOf({ network, name }: Reservation): string {
   return `${network ?? ''} ${name}`
 }
-
-// Finds what is ours in the kernel and in no record, for GC and `trestle gc`, and removes it.
 
 /** Judges everything of ours that no record names. Three processes, six where there is any. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {

@@ -16,7 +16,7 @@ import {
   recordReservations,
   rediscoveredReservations,
   reservationText,
-} from '../../plan/recovery/orphans.ts'
+} from '../../plan/recovery/verdicts.ts'
 import { isPortConflict, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
 import { encodeRecord } from '../../plan/state/state-files.ts'

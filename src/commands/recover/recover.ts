@@ -17,7 +17,7 @@ import {
 import { masterOf } from '../../plan/modes/drivers.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
-import { merged, type Rediscovered } from '../../plan/recovery/orphans.ts'
+import { merged, type Rediscovered } from '../../plan/recovery/verdicts.ts'
 import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
 import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
@@ -26,7 +26,7 @@ import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
 import { allRecords, findRecords, knownNetwork, recordsOf } from '../../system/store/records.ts'
-import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
 /** What is looked for. */

@@ -5,7 +5,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { type Facts, judge, type Verdict, youngestMs } from '../../plan/recovery/orphans.ts'
+import {
+  type AttachmentFacts,
+  type AttachmentVerdict,
+  judgeAttachment,
+  youngestMs,
+} from '../../plan/recovery/verdicts.ts'
 import { networkDirectories, networkFiles, requireStateIfThere } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
@@ -20,7 +25,7 @@ import { removeWhenEmpty } from './remove-network.ts'
 export type Listed = ReadonlySet<string> | undefined
 
 /** What happened to an attachment that was to be collected. */
-export interface Collected extends Verdict {
+export interface Collected extends AttachmentVerdict {
   readonly failures: readonly string[]
 }
 
@@ -35,18 +40,21 @@ const pauseMs = 100
  * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
  * here: in another mount namespace every pod would look dead.
  */
-export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly Verdict[]> {
+export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly AttachmentVerdict[]> {
   requireStateIfThere()
   for (let looks = 1; ; looks++) {
     const { facts, hidden } = look(context, listed)
-    if (hidden === undefined) return facts.map(judge)
+    if (hidden === undefined) return facts.map(judgeAttachment)
     if (looks === mostLooks) throw notVisible(hidden.record)
     await sleep(pauseMs)
   }
 }
 
 /** `hidden`: one whose namespace is a plain file. */
-function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; hidden: Facts | undefined } {
+function look(
+  context: CallContext,
+  listed: Listed,
+): { facts: readonly AttachmentFacts[]; hidden: AttachmentFacts | undefined } {
   const records = allRecords().filter(({ isPending }) => !isPending)
   const facts = records.map(({ record }) => ({
     record,
@@ -64,7 +72,7 @@ function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; 
 /** Takes down what is judged garbage, and settles what killed calls left. `tell`: gets what is under way. */
 export async function collect(
   context: CallContext,
-  verdicts: readonly Verdict[],
+  verdicts: readonly AttachmentVerdict[],
   progress: (text: string) => void,
 ): Promise<readonly Collected[]> {
   await endKilledCalls(true)

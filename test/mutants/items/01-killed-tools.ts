@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'DEL does not wait for what the killed ADD of its own record has at work',
     file: 'src/commands/teardown/attachments.ts',
-    find: '      await endProcessesOf(now.writer, context.waits)\n      return await removeRecorded',
-    replace: '      return await removeRecorded',
+    find: '      await endProcessesOf(now.writer, context.waits)\n      if (isCutShort)',
+    replace: '      if (isCutShort)',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/killed-tools.test.ts',
@@ -45,7 +45,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'rules are collected although a pod without a record may use them',
-    file: 'src/plan/recovery/orphans.ts',
+    file: 'src/plan/recovery/verdicts.ts',
     find: '    return facts.mayBeOfUnknownPod\n',
     replace: '    return facts.isListed\n',
     caughtBy: {

@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD that was refused leaves no word of it',
     file: 'src/commands/teardown/attachments.ts',
-    find: '    if (now !== undefined && isUnfinished(stored, record)) await keepApart(context, record)\n',
-    replace: "    if (now === 'refused' && isUnfinished(stored, record)) await keepApart(context, record)\n",
+    find: '    if (now !== undefined && isCutShort) await keepApart(context, record)\n',
+    replace: "    if (now === 'refused' && isCutShort) await keepApart(context, record)\n",
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/network-renamed.test.ts',

@@ -50,8 +50,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD does not see that a live pod has no record',
     file: 'src/commands/recover/reconcile.ts',
-    find: '  return links >= records.filter(',
-    replace: '  return links > 99 + records.filter(',
+    find: '  return links >= pending.length',
+    replace: '  return links > 99 + pending.length',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-healed.test.ts',

@@ -110,6 +110,8 @@ describe('DEL', () => {
   it('and a new ADD of the same ids work where only the record was lost (ovs-cni#220: file exists on the next ADD)', () => {
     const pod = attach(host, conf)
     host.run('rm', ['-rf', host.stateDir])
+    expectError(host.cni('ADD', conf, pod.call), 103, 'c1')
+    expectSilent(later(host, 'DEL', { conf, pod }))
     const again = attach(host, conf, pod.call)
     expect(interfacesOf(host, pod.netns)).toEqual(['eth0'])
     expectSilent(later(host, 'CHECK', { conf, pod: again }))

@@ -5,7 +5,7 @@ import { type Element, indexElements } from '../../../../src/plan/model/elements
 import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/plan/model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../../../src/plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
-import { hasPodWithoutRecord, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/orphans.ts'
+import { hasPodWithoutRecord, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/verdicts.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const chained = { ...key, role: 'chained' } as const

@@ -7,7 +7,7 @@ import {
   type ReservationFacts,
   recordReservations,
   reservationText,
-} from '../../../../src/plan/recovery/orphans.ts'
+} from '../../../../src/plan/recovery/verdicts.ts'
 import { mappingsOf } from '../../../../src/plan/upstream/libcni-cache.ts'
 import { intent as holder } from '../model/intent-record.ts'
 

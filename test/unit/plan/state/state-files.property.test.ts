@@ -21,7 +21,7 @@ import {
 import { portOps } from '../../../../src/plan/modes/bridge.ts'
 import { bridgeOps } from '../../../../src/plan/modes/network.ts'
 import { refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
-import { recordReservations } from '../../../../src/plan/recovery/orphans.ts'
+import { recordReservations } from '../../../../src/plan/recovery/verdicts.ts'
 import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../../../src/plan/state/state-files.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const

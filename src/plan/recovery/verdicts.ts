@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations that no attachment accounts for: of a record that was lost, or a file that was damaged. What a pod
-// may still use stays and is reported.
+// What becomes of attachments, reservations, links and rules that may be garbage, and what is known of attachments
+// beyond their records. What no record and no live pod has is an orphan; what a pod may still use is reported.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
@@ -46,18 +46,18 @@ export interface ReservationFacts {
   readonly mayBeOfUnknownPod: boolean
 }
 
-/** What becomes of a reservation, and why. */
-export interface ReservationVerdict {
-  readonly reservation: Reservation
-  readonly holder: AttachmentRecord | undefined
+/** What becomes of it. */
+interface Judged {
   readonly verdict: 'collect' | 'report' | 'keep'
   readonly why: string
 }
 
+export type ReservationVerdict = Pick<ReservationFacts, 'reservation' | 'holder'> & Judged
+
 /** Decides about one reservation. */
 export function judgeReservation(facts: ReservationFacts): ReservationVerdict {
   const { reservation, holder } = facts
-  const say = (verdict: ReservationVerdict['verdict'], why: string): ReservationVerdict => ({
+  const say = (verdict: Judged['verdict'], why: string): ReservationVerdict => ({
     reservation,
     holder,
     verdict,
@@ -113,12 +113,7 @@ export interface OrphanFacts {
   readonly reserved: ReadonlySet<string>
 }
 
-/** What becomes of an orphan, and why. */
-export interface OrphanVerdict {
-  readonly orphan: Orphan
-  readonly verdict: 'collect' | 'report'
-  readonly why: string
-}
+export type OrphanVerdict = { readonly orphan: Orphan } & Judged
 
 /** Everything of ours that no record names. */
 export function orphansOf({ links, table, records, reserved }: OrphanFacts): readonly Orphan[] {
@@ -150,7 +145,7 @@ export function judgeOrphan(
   facts: { links: ReadonlyMap<string, unknown>; isListed: boolean | undefined; mayBeOfUnknownPod: boolean },
 ): OrphanVerdict {
   const { kind, name, key } = orphan
-  const say = (verdict: OrphanVerdict['verdict'], why: string): OrphanVerdict => ({ orphan, verdict, why })
+  const say = (verdict: Judged['verdict'], why: string): OrphanVerdict => ({ orphan, verdict, why })
   if (kind === 'elements')
     return facts.mayBeOfUnknownPod
       ? say('report', 'no record has it, and a pod without a record may use it')
@@ -206,7 +201,7 @@ function canonical(address: string): string {
 export const youngestMs = 5 * 60 * 1000
 
 /** What is known about one attachment. `isListed` is undefined where no runtime could be asked. */
-export interface Facts {
+export interface AttachmentFacts {
   readonly record: AttachmentRecord
   readonly netns: 'live' | 'gone' | 'unknown'
   /**
@@ -218,16 +213,11 @@ export interface Facts {
   readonly isOld: boolean
 }
 
-/** What becomes of an attachment, and why. */
-export interface Verdict {
-  readonly record: AttachmentRecord
-  readonly verdict: 'collect' | 'report' | 'keep'
-  readonly why: string
-}
+export type AttachmentVerdict = Pick<AttachmentFacts, 'record'> & Judged
 
 /** Decides about one attachment. */
-export function judge({ record, netns, host, isListed, isOld }: Facts): Verdict {
-  const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
+export function judgeAttachment({ record, netns, host, isListed, isOld }: AttachmentFacts): AttachmentVerdict {
+  const say = (verdict: Judged['verdict'], why: string): AttachmentVerdict => ({ record, verdict, why })
   const lease = leaseLeft(record)
   if (host === 'elsewhere') return say('report', 'it is of another host network namespace: run gc there')
   if (host === 'ended') return say('collect', `the machine was restarted since${lease}`)

@@ -19,8 +19,8 @@ import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { observeHost } from '../kernel/observe.ts'
 import type { Run } from '../process/runner.ts'
 import { holderOf } from '../store/addresses.ts'
-import { cachedAttachment } from './libcni-cache.ts'
-import { removeUpstreamRules } from './rules.ts'
+import { cachedAttachment } from './read-libcni-cache.ts'
+import { removeUpstreamRules } from './remove-rules.ts'
 
 /** Where the tuning plugin keeps what it changed. */
 const tuningDirectory = '/run/cni/tuning'
