@@ -9,6 +9,7 @@ import { checkCommand, statusCommand } from './by-hand/check.ts'
 import { delCommand } from './by-hand/del.ts'
 import { execCommand } from './by-hand/exec.ts'
 import { netsCommand } from './by-hand/nets.ts'
+import { completionCommand, networksWord, printNetworks } from './completion/completion.ts'
 import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { runProber } from './doctor/prober.ts'
@@ -16,6 +17,7 @@ import { explainCommand } from './explain/explain.ts'
 import { lastCommand } from './explain/last.ts'
 import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
+import { manCommand } from './man/man.ts'
 import { planCommand } from './plan/plan.ts'
 import { probeEnd } from './probe/ends.ts'
 import { recordCommand } from './record/command.ts'
@@ -58,14 +60,17 @@ export const commands: readonly Command[] = [
   lastCommand,
   recordCommand,
   explainCommand,
+  completionCommand(() => [...commands, helpCommand]),
+  manCommand(() => commands),
   versionCommand,
 ]
 
-/** Internal commands of `try` and `doctor --probe`, mostly inside namespaces; help does not list them. */
+/** Internal commands, of `try` and `doctor --probe` mostly inside namespaces; help does not list them. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   '__probe-pods': (_, output) => runProber(output),
   '__probe-end': (words, output) => probeEnd(words, output),
+  [networksWord]: async (_, output) => printNetworks(output),
 }
 
 /** Runs the command of the arguments. Returns the exit code; never rejects. */

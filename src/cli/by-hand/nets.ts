@@ -49,6 +49,15 @@ function run(input: Input): number {
   return print(input, { command: 'nets', document, text, code: isFine ? exitCode.fine : exitCode.findings })
 }
 
+/** The names of the networks of the configuration directory; none where it cannot be read. */
+export function networkNames(): readonly string[] {
+  try {
+    return networksIn(configurationDirectory()).flatMap((each) => ('list' in each ? [each.list.name] : []))
+  } catch {
+    return []
+  }
+}
+
 function networkTable(networks: readonly Network[]): string {
   const rows = networks.map(({ file, list }) => {
     const { name, cniVersion, plugins } = list

@@ -19,6 +19,7 @@ export const recordCommand: Command = {
   name: 'record',
   words: '[ACTION] [ID]',
   maxWords: 2,
+  choices: ['on', 'off', 'list', 'show', 'clear'],
   summary: 'record CNI calls with all that they read, ran and answered',
   description: [
     'ACTION is on, off, list (default), show or clear.',

@@ -35,6 +35,8 @@ export interface Command {
   /** The arguments in the usage line, like `[FILE]`. */
   readonly words: string
   readonly maxWords: number
+  /** The values of the first word, where these are fixed. */
+  readonly choices?: readonly string[]
   /** After the first word, everything is the command line of another program. */
   readonly startsProgram?: true
   /** One line that begins with a verb. */
@@ -57,7 +59,7 @@ export class UsageError extends Error {
 
 /** The arguments of a command. Throws UsageError for unknown options and surplus words. */
 function readInput(command: Command, args: readonly string[], output: Output): Input {
-  const options = { ...command.options, ...commonOptions }
+  const options = optionsOf(command)
   const { values, positionals } = command.startsProgram ? parsedBefore(args, options) : parsed(args, options)
   const format = values['output'] ?? 'text'
   if (format !== 'text' && format !== 'json') throw new UsageError(`--output ${format}: use text or json`)
@@ -167,7 +169,12 @@ const commonOptions = {
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 } as const satisfies Record<string, Option>
 
-const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
+/** All options of a command. */
+export function optionsOf({ options }: Pick<Command, 'options'>): Command['options'] {
+  return { ...options, ...commonOptions }
+}
+
+export const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
 
 /** Help for all commands: a line each, and examples. */
 export function overview(commands: readonly Command[]): string {
@@ -196,7 +203,7 @@ export function commandHelp(command: Command): string {
     command.description,
     '',
     'Options:',
-    ...optionLines({ ...command.options, ...commonOptions }),
+    ...optionLines(optionsOf(command)),
     '',
     exitCodes,
     '',
@@ -206,7 +213,7 @@ export function commandHelp(command: Command): string {
   ].join('\n')
 }
 
-function usageOf(command: Command): string {
+export function usageOf(command: Command): string {
   return `${command.name} ${command.words}`.trimEnd()
 }
 
@@ -216,7 +223,7 @@ function optionLines(options: Command['options']): readonly string[] {
   return all.map(({ left, help }) => `  ${left.padEnd(width)}  ${help}`)
 }
 
-function optionWords(name: string, { short, value }: Option): string {
+export function optionWords(name: string, { short, value }: Option): string {
   return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
 }
 
@@ -227,7 +234,7 @@ function helpDocument(commands: readonly Command[]) {
     words,
     summary,
     description,
-    options: Object.entries({ ...options, ...commonOptions }).map(([option, about]) => ({ name: option, ...about })),
+    options: Object.entries(optionsOf({ options })).map(([option, about]) => ({ name: option, ...about })),
     examples,
   }))
   return { commands: all }
