@@ -4,10 +4,10 @@
 // the start-up snapshot holds them compiled; environment and input are read inside main only.
 
 import { startupSnapshot } from 'node:v8'
-import { type DispatchOutput, dispatch, failure } from './cni/dispatch.ts'
-import { toCniError } from './cni/model/error.ts'
-import { currentVersion } from './cni/model/version.ts'
+import { toCniError } from './cni/error.ts'
+import { currentVersion } from './cni/version.ts'
 import { workMs } from './commands/call/context.ts'
+import { type DispatchOutput, dispatch, failure } from './commands/call/dispatch.ts'
 import { openKeeper } from './commands/call/keeper.ts'
 import { handlers } from './commands/verbs/handlers.ts'
 import { type Edge, warmUpForSnapshot } from './snapshot/warm-up.ts'

@@ -3,7 +3,7 @@
 // deletes those.
 
 import { rmSync, statSync, truncateSync } from 'node:fs'
-import { hostLinkName } from '../../src/plan/model/names.ts'
+import { hostLinkName } from '../../src/model/names.ts'
 import { damages as fileDamages, filesBelow } from '../support/damage/damage.ts'
 import { namesIn } from './facts.ts'
 import { bridgeOf } from './networks.ts'

@@ -3,9 +3,9 @@
 // rules and the pods' addresses.
 
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
-import { readTable } from '../../src/compile/read-nft.ts'
-import type { AttachmentKey, AttachmentSpec } from '../../src/plan/model/attachment.ts'
-import type { Element } from '../../src/plan/model/elements.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../src/model/attachment.ts'
+import type { Element } from '../../src/model/elements.ts'
+import { readTable } from '../../src/tools/read-nft.ts'
 import type { Host } from '../support/host.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'

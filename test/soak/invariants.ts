@@ -2,9 +2,9 @@
 // What must hold after every step, from facts alone: addresses are given out once, and nothing is there that no
 // record speaks of. Each function returns what is wrong, in words.
 
-import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
-import { describeElement, type Element } from '../../src/plan/model/elements.ts'
-import { aliasOf, hostLinkName, ifbName } from '../../src/plan/model/names.ts'
+import type { AttachmentKey } from '../../src/model/attachment.ts'
+import { describeElement, type Element } from '../../src/model/elements.ts'
+import { aliasOf, hostLinkName, ifbName } from '../../src/model/names.ts'
 import type { Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 

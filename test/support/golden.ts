@@ -3,13 +3,13 @@
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
 import { assumedAdd, assumedDel, type Finds, type ShownPlan } from '../../src/cli/plan/assume.ts'
-import type { NetConf } from '../../src/cni/model/net-conf.ts'
-import { type Batch, toLanes } from '../../src/compile/batches.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
-import type { Lease } from '../../src/plan/model/lease.ts'
-import type { Op } from '../../src/plan/model/op.ts'
-import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
-import { interfaceConf } from '../../src/plan/modes/drivers.ts'
+import type { NetConf } from '../../src/config/net-conf.ts'
+import { interfaceConf } from '../../src/drivers/drivers.ts'
+import { buildNetworkSpec, buildSpec } from '../../src/drivers/specs.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../src/model/attachment.ts'
+import type { Lease } from '../../src/model/lease.ts'
+import type { Op } from '../../src/model/op.ts'
+import { type Batch, toLanes } from '../../src/tools/batches.ts'
 import { type ShownStage, stageLine } from './stories.ts'
 
 /** The attachment that golden cases are about. */

@@ -4,13 +4,13 @@
 
 import { type AssumedAdd, assumedAdd, assumedDel } from '../../src/cli/plan/assume.ts'
 import { batchesOf } from '../../src/cli/plan/plan.ts'
-import type { Invocation } from '../../src/cni/model/invocation.ts'
-import type { NetConf } from '../../src/cni/model/net-conf.ts'
-import type { Result } from '../../src/cni/model/result.ts'
-import type { Batch } from '../../src/compile/batches.ts'
-import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
-import { aliasOf, ifbAlias, newMacvlanName } from '../../src/plan/model/names.ts'
+import type { Invocation } from '../../src/cni/invocation.ts'
+import type { Result } from '../../src/cni/result.ts'
+import type { NetConf } from '../../src/config/net-conf.ts'
+import type { AttachmentKey } from '../../src/model/attachment.ts'
+import { aliasOf, ifbAlias, newMacvlanName } from '../../src/model/names.ts'
 import { decodeRecord, encodeRecord } from '../../src/plan/state/state-files.ts'
+import type { Batch } from '../../src/tools/batches.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
 /** What an ADD and its DEL would run, and what it would answer. */

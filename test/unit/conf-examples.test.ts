@@ -4,8 +4,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { readNetworkList, requestConf } from '../../src/cli/node/list.ts'
-import { readConfig } from '../../src/cni/config/config.ts'
-import { callOf } from './cni/model/call.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { callOf } from './cni/call.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))
 

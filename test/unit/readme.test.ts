@@ -6,8 +6,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/main.ts'
-import { configKeys } from '../../src/cni/config/config-schema.ts'
-import type { KeyShape } from '../../src/cni/json/json-keys.ts'
+import type { KeyShape } from '../../src/cni/json-keys.ts'
+import { configKeys } from '../../src/config/schema.ts'
 
 const files = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)]
 const pages = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))

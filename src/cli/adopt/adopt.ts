@@ -3,7 +3,7 @@
 // dead pods. Without --apply it prints a list and changes nothing.
 
 import { readFileSync, statSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { requireState } from '../../system/files/state.ts'

@@ -2,8 +2,8 @@
 // Leaks of the upstream chain: reservations, rules and devices that name a container without a live namespace, without
 // a cache entry for one, and without a record of trestle.
 
-import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import type { NetConf } from '../../config/net-conf.ts'
 import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
 import {
   acceptedAddresses,

@@ -3,12 +3,10 @@
 // host link all match the cache.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { bareAddress } from '../../cni/model/address.ts'
-import { podNetns } from '../../compile/ip.ts'
-import { readDocuments, readLinks } from '../../compile/read-ip.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import type { ObservedLink } from '../../plan/model/observed.ts'
-import type { AttachmentRecord, NetnsIdentity } from '../../plan/model/record.ts'
+import { bareAddress } from '../../cni/address.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import type { ObservedLink } from '../../model/observed.ts'
+import type { AttachmentRecord, NetnsIdentity } from '../../model/record.ts'
 import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { networkFiles } from '../../system/files/state.ts'
@@ -16,6 +14,8 @@ import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system
 import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
+import { podNetns } from '../../tools/ip.ts'
+import { readDocuments, readLinks } from '../../tools/read-ip.ts'
 import type { Progress } from '../shell/output.ts'
 
 /** A pod that matches its cache entry. `host`, `pod`: the ends of its veth pair. */

@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
-import { parseAddress } from '../../cni/model/address.ts'
-import { CniError } from '../../cni/model/error.ts'
+import { parseAddress } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
 import { type AccessSettings, serviceAccountDir } from './settings.ts'
 
 /** A client's configuration, and the source of the API server's address. */

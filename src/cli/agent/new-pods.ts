@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's choice of mode and bridge for new pods, which depends on live pods.
 
-import { bareAddress } from '../../cni/model/address.ts'
-import type { Mode } from '../../cni/model/net-conf.ts'
+import { bareAddress } from '../../cni/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { placedPods } from '../../commands/call/in-use.ts'
+import type { Mode } from '../../config/net-conf.ts'
+import { driverOf } from '../../drivers/drivers.ts'
+import type { BridgeSpec } from '../../model/attachment.ts'
+import { bridgeMac } from '../../model/names.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import {
   chooseBridge,
   chooseMode,
@@ -16,11 +20,7 @@ import {
   sharedRanges,
 } from '../../plan/agent/new-pods.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import { type GatewayFacts, gatewaysOver } from '../../plan/link/bridge-addresses.ts'
-import type { BridgeSpec } from '../../plan/model/attachment.ts'
-import { bridgeMac } from '../../plan/model/names.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { driverOf } from '../../plan/modes/drivers.ts'
+import { type GatewayFacts, gatewaysOver } from '../../plan/ipam/bridge-addresses.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { machineId } from '../../system/process/process-identity.ts'

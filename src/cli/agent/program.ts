@@ -19,7 +19,7 @@ import {
   statSync,
 } from 'node:fs'
 import { basename } from 'node:path'
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
 import { ownerMark } from '../../system/files/files.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'

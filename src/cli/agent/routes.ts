@@ -4,10 +4,9 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
-import { formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { oneLine } from '../../cni/model/error.ts'
+import { formatAddress, parseAddress } from '../../cni/address.ts'
+import { oneLine } from '../../cni/error.ts'
 import { openContext } from '../../commands/call/context.ts'
-import { readNodeRoutes, refusedRoutes, routeBatch, routeQueries } from '../../compile/node-routes.ts'
 import type { ClusterView } from '../../plan/agent/cluster-view.ts'
 import type { Here } from '../../plan/agent/node-addresses.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
@@ -23,6 +22,7 @@ import {
 } from '../../plan/agent/routes.ts'
 import { requireSeen } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { readNodeRoutes, refusedRoutes, routeBatch, routeQueries } from '../../tools/node-routes.ts'
 import type { RoundInput } from './round.ts'
 
 type RoutesInput = Pick<RoundInput, 'settings' | 'known' | 'signal' | 'log' | 'metrics'>

@@ -2,8 +2,8 @@
 // Reads and checks the agent's options.
 
 import { hostname } from 'node:os'
-import type { Cidr } from '../../cni/model/address.ts'
-import type { Mode } from '../../cni/model/net-conf.ts'
+import type { Cidr } from '../../cni/address.ts'
+import type { Mode } from '../../config/net-conf.ts'
 import { soundRange } from '../../plan/agent/node-ranges.ts'
 import { type Input, UsageError } from '../shell/command.ts'
 

@@ -3,7 +3,7 @@
 // has the template's line.
 
 import { readFileSync, statSync } from 'node:fs'
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
 import { conflist, decidedKeys, emptyTemplate, type Template, templateOf } from '../../plan/agent/conflist.ts'
 import { limitBytes } from '../../system/files/files.ts'
 import { lintSource } from '../lint/file.ts'

@@ -4,7 +4,7 @@
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { oneLine, toCniError } from '../../cni/model/error.ts'
+import { oneLine, toCniError } from '../../cni/error.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
 import { uninstall } from '../../commands/verbs/uninstall.ts'
 import { planRoutes } from '../../plan/agent/routes.ts'

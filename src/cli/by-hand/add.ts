@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle add`: attaches a pod to a network by hand. A failed ADD is followed by DEL, as runtimes do.
 
-import { bareAddress } from '../../cni/model/address.ts'
-import { CniError, toCniError } from '../../cni/model/error.ts'
-import type { Result } from '../../cni/model/result.ts'
-import { readResult } from '../../cni/result/result-shapes.ts'
+import { bareAddress } from '../../cni/address.ts'
+import { CniError, toCniError } from '../../cni/error.ts'
+import type { Result } from '../../cni/result.ts'
+import { readResult } from '../../cni/result-shapes.ts'
 import { type Attachment, addList, delList, type Runtime } from '../node/list.ts'
 import { capabilityOptions } from '../node/pod-options.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'

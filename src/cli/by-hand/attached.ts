@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attachment that exists: found by network and pod in libcni's cache, checked, and removed.
 
-import { CniError } from '../../cni/model/error.ts'
-import { atLeast, isSupported } from '../../cni/model/version.ts'
-import { writeResult } from '../../cni/result/result-shapes.ts'
+import { CniError } from '../../cni/error.ts'
+import { writeResult } from '../../cni/result-shapes.ts'
+import { atLeast, isSupported } from '../../cni/version.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { type Attachment, delList, type NetworkList, readNetworkList } from '../node/list.ts'

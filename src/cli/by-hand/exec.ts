@@ -2,7 +2,7 @@
 // `trestle exec`: runs a program in the network namespace of a pod. The program takes this process's place, so that
 // signals, terminal and exit code are its own.
 
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { fileOf, pathWithTools } from '../../system/process/programs.ts'
 import { type Command, type Input, UsageError } from '../shell/command.ts'
 import { requireRoot } from '../shell/self.ts'

@@ -2,8 +2,8 @@
 // `trestle gc NET --valid …`: the verb GC as libcni runs it (libcni/api.go, GCNetworkList): DEL of every attachment in
 // its cache that is not valid, then GC of every plugin.
 
-import { messageWithId, toCniError } from '../../cni/model/error.ts'
-import { atLeast, isSupported } from '../../cni/model/version.ts'
+import { messageWithId, toCniError } from '../../cni/error.ts'
+import { atLeast, isSupported } from '../../cni/version.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'

@@ -4,7 +4,7 @@
 
 import { createHash } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { type CachedAttachment, cacheFileName } from '../../plan/upstream/libcni-cache.ts'
 import { makeDirectory, writeText } from '../../system/files/files.ts'
 import { netnsState } from '../../system/kernel/netns.ts'

@@ -4,8 +4,8 @@
 
 import { rmdirSync, rmSync, statSync } from 'node:fs'
 import { normalize } from 'node:path'
-import { asObject } from '../../cni/json/json-object.ts'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
+import { asObject } from '../../cni/json-object.ts'
 import { makeDirectory, readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { closeNetns, openNetns } from '../../system/kernel/netns.ts'

@@ -2,10 +2,10 @@
 // `trestle convert`: prints the list with one trestle in place of the upstream plugins on stdout, and remarks on
 // stderr.
 
-import { readConfig } from '../../cni/config/config.ts'
-import { lookUp } from '../../cni/json/json-keys.ts'
-import { CniError, toCniError } from '../../cni/model/error.ts'
-import { readInvocation } from '../../cni/model/invocation.ts'
+import { CniError, toCniError } from '../../cni/error.ts'
+import { readInvocation } from '../../cni/invocation.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { readConfig } from '../../config/config.ts'
 import { keyPathOf } from '../lint/finding.ts'
 import { unknownOwnKeys } from '../lint/own-plugin.ts'
 import { readNetworkList, requestConf } from '../node/list.ts'

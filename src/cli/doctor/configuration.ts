@@ -4,8 +4,8 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { lookUp } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
 import { openNode } from '../lint/node.ts'

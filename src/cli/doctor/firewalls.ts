@@ -2,18 +2,18 @@
 // Chains of other firewalls on the path of the pods' packets, to the node or through it, with rules in evaluation
 // order.
 
-import { bitsOf, familyOf } from '../../cni/model/address.ts'
-import { setMemberCommand } from '../../compile/host-accept.ts'
-import { readNftMatches } from '../../compile/read-foreign-nft.ts'
-import { readIptablesMatches } from '../../compile/read-iptables.ts'
-import { type RuleEnd, within } from '../../compile/rule-matches.ts'
-import type { NetworkSpec } from '../../plan/model/attachment.ts'
-import { acceptMark, defaultMarkBit } from '../../plan/rules/accept-mark.ts'
-import type { ForeignRule } from '../../plan/rules/accept-place.ts'
-import { type ChainPlace, placeText } from '../../plan/rules/host-accept.ts'
-import { entryChains } from '../../system/firewalls/entry-chains.ts'
+import { bitsOf, familyOf } from '../../cni/address.ts'
+import { acceptMark, defaultMarkBit } from '../../features/firewall/accept-mark.ts'
+import type { ForeignRule } from '../../features/firewall/accept-place.ts'
+import { type ChainPlace, placeText } from '../../features/firewall/firewall.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
 import { lookForDrops, rulesOf, textsOf } from '../../system/firewalls/foreign-firewalls.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { setMemberCommand } from '../../tools/accept-commands.ts'
+import { readNftMatches } from '../../tools/foreign-nft.ts'
+import { readIptablesMatches } from '../../tools/iptables.ts'
+import { type RuleEnd, within } from '../../tools/rule-matches.ts'
+import { entryChains } from './entry-chains.ts'
 import type { FirewallFacts, PodNetwork } from './facts.ts'
 import { podOf } from './networks.ts'
 

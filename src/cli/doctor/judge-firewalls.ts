@@ -2,12 +2,12 @@
 // Finds drops of other firewalls on the pods' way through the node. A rule concerns pods if it names their ranges or
 // links, or names nothing; a rule with other ranges or links is off their path.
 
-import { familyOf, parseCidr } from '../../cni/model/address.ts'
-import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from '../../compile/host-accept.ts'
-import type { RuleEnd } from '../../compile/rule-matches.ts'
+import { familyOf, parseCidr } from '../../cni/address.ts'
+import { placeText } from '../../features/firewall/firewall.ts'
+import { isPodLinkName } from '../../model/names.ts'
 import { isPartOf } from '../../plan/agent/node-ranges.ts'
-import { isPodLinkName } from '../../plan/model/names.ts'
-import { placeText } from '../../plan/rules/host-accept.ts'
+import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from '../../tools/accept-commands.ts'
+import type { RuleEnd } from '../../tools/rule-matches.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'

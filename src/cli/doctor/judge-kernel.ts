@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel settings that cut pods off.
 
-import { familyOf } from '../../cni/model/address.ts'
+import { familyOf } from '../../cni/address.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differences between state and kernel, and leftovers of dead pods.
 
-import { isPodLinkName } from '../../plan/model/names.ts'
-import { describeHolder } from '../../plan/model/record.ts'
+import { isPodLinkName } from '../../model/names.ts'
+import { describeHolder } from '../../model/record.ts'
 import { orphanText, reservationText } from '../../plan/recovery/verdicts.ts'
 import { counted, type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'

@@ -2,14 +2,14 @@
 // Kernel facts: sysctls now and after the next start, routes back, modules.
 
 import { existsSync } from 'node:fs'
-import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import { readDocuments } from '../../compile/read-ip.ts'
-import type { ObservedNamespace } from '../../plan/model/observed.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { readDocuments } from '../../tools/read-ip.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { podOf } from './networks.ts'

@@ -2,14 +2,14 @@
 // Facts about one pod: its records, libcni's cache, its sandboxes, and its links, addresses, routes and rules in the
 // kernel.
 
-import { bareAddress, familyOf } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { observeFor } from '../../commands/call/observe-ops.ts'
-import { difference } from '../../plan/difference/difference.ts'
-import { describeElement } from '../../plan/model/elements.ts'
-import type { Observed, ObservedLink, ObservedRoute } from '../../plan/model/observed.ts'
-import type { Op } from '../../plan/model/op.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { describeElement } from '../../model/elements.ts'
+import type { Observed, ObservedLink, ObservedRoute } from '../../model/observed.ts'
+import type { Op } from '../../model/op.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
+import { difference } from '../../plan/order/difference.ts'
 import { type CachedAttachment, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
@@ -54,7 +54,7 @@ function isIdOf(asked: string, containerId: string): boolean {
 function namesOf(asked: string, attachments: readonly PodAttachment[], sandboxes: readonly PodSandbox[]) {
   const ids = [...attachments.map(({ containerId }) => containerId), ...sandboxes.map(({ id }) => id)]
   const pods = [...attachments.flatMap(({ pod }) => pod ?? []), ...sandboxes.map(({ pod }) => pod)]
-  // Messages have a prefix of the id (plan/model/record.ts, describeHolder).
+  // Messages have a prefix of the id (model/record.ts, describeHolder).
   return [...new Set([asked, ...pods, ...ids.map((id) => id.slice(0, 13))])]
 }
 

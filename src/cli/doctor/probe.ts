@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { pathWithTools } from '../../system/process/programs.ts'

@@ -2,7 +2,7 @@
 // The report for people: a line for each group, and below it the findings. A group without findings takes one line.
 
 import type { Severity } from '../../catalogue/diagnosis.ts'
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
 import { counted, countOf, type Finding, findingText, type Look, painted } from '../shell/findings.ts'
 import { rowsOf } from '../shell/output.ts'
 import type { Group, LoggedError, NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'

@@ -2,7 +2,7 @@
 // `trestle explain`: explains an error code, the id of a finding, or a pasted error of kubelet, a runtime or a plugin.
 
 import { type Diagnosis, diagnoses, isKnownError } from '../../catalogue/diagnosis.ts'
-import { isErrorId } from '../../cni/model/error-code.ts'
+import { isErrorId } from '../../cni/error-code.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'

@@ -3,7 +3,7 @@
 // remainder.
 
 import { type Diagnosis, diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
-import { CniCode, type ErrorId, idsOfCode, isErrorId } from '../../cni/model/error-code.ts'
+import { CniCode, type ErrorId, idsOfCode, isErrorId } from '../../cni/error-code.ts'
 import { aftermathOf, anyOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
 
@@ -86,7 +86,7 @@ interface OwnWords extends Span {
   readonly said: string
 }
 
-/** Messages have their ids in brackets at their end (cni/model/error.ts, messageWithId); `details` follow. */
+/** Messages have their ids in brackets at their end (cni/error.ts, messageWithId); `details` follow. */
 function idsIn(text: string): readonly OwnWords[] {
   return [...text.matchAll(/\[([a-z\d-]+(?:,\s+[a-z\d-]+)*)\]/g)].flatMap((match) => {
     const words = (match[1] ?? '').split(/,\s+/)

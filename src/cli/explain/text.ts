@@ -2,7 +2,7 @@
 // Explanations as text for people, and as findings.
 
 import { type Diagnosis, isKnownError } from '../../catalogue/diagnosis.ts'
-import { isErrorId } from '../../cni/model/error-code.ts'
+import { isErrorId } from '../../cni/error-code.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { Found, Recognised } from './recognise.ts'
 

@@ -3,7 +3,7 @@
 // a person or a timer has to run this command.
 
 import { isDeepStrictEqual } from 'node:util'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { collectOrphans, collectReservations, judgeOrphans, judgeReservations } from '../../commands/recover/orphans.ts'
 import { heal } from '../../commands/recover/reconcile.ts'

@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../shell/findings.ts'

@@ -3,9 +3,9 @@
 
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { lookUp } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 import type { RuntimeName } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
@@ -161,7 +161,7 @@ function bridges({ looked }: DirectoryAbout): readonly Finding[] {
   })
 }
 
-/** Bits of the mark: the lowest is used (plan/rules/accept-mark.ts). */
+/** Bits of the mark: the lowest is used (features/firewall/accept-mark.ts). */
 function markBits({ looked }: DirectoryAbout): readonly Finding[] {
   const bits = looked.flatMap(({ lint }) =>
     (lint.list?.plugins ?? []).flatMap(({ conf }) => {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings about one file, from its text and the programs that its types name.
 
-import { usualMode } from '../../cni/config/config-bridge.ts'
-import { ipamRoleKeys } from '../../cni/config/config-schema.ts'
-import { lookUp } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
-import { ownType } from '../../cni/model/own-type.ts'
-import { isInterfaceMode } from '../../plan/modes/drivers.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
+import { ownType } from '../../cni/own-type.ts'
+import { usualMode } from '../../config/bridge-keys.ts'
+import { ipamRoleKeys } from '../../config/schema.ts'
+import { isInterfaceMode } from '../../drivers/drivers.ts'
 import type { Finding } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, findingAtKey, findingIn, type Source, shown } from './finding.ts'

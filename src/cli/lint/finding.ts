@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings with their places in the text of a file.
 
-import { positionOf } from '../../cni/json/json-problem.ts'
-import { printable } from '../../cni/model/error.ts'
-import { keyPath, quote } from '../../cni/model/invalid-config.ts'
+import { printable } from '../../cni/error.ts'
+import { keyPath, quote } from '../../cni/invalid-config.ts'
+import { positionOf } from '../../cni/json-problem.ts'
 import { type Finding, findingOf as published } from '../shell/findings.ts'
 
 /**

@@ -2,9 +2,9 @@
 // The list around the plugins: name, versions, further keys (CNI spec 1.1.0, section 1). The keys of a list match
 // exactly, as in libcni; those of a single configuration without case.
 
-import { lookUp } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
-import { atLeast, type CniVersion, supportedVersions } from '../../cni/model/version.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
+import { atLeast, type CniVersion, supportedVersions } from '../../cni/version.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, type Source, type Step, shown } from './finding.ts'
 import type { Programs } from './programs.ts'

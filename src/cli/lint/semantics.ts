@@ -2,8 +2,6 @@
 // Valid configurations of trestle that are probably a mistake: gateways out of reach, capabilities that do not fit,
 // experimental features.
 
-import { lookUp, withKnownKeys } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
 import {
   firstOf,
   formatAddress,
@@ -15,9 +13,11 @@ import {
   overlaps,
   parseAddress,
   parseCidr,
-} from '../../cni/model/address.ts'
-import type { OwnNetConf } from '../../cni/model/net-conf.ts'
-import { ownType } from '../../cni/model/own-type.ts'
+} from '../../cni/address.ts'
+import { lookUp, withKnownKeys } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
+import { ownType } from '../../cni/own-type.ts'
+import type { OwnNetConf } from '../../config/net-conf.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'

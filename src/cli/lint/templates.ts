@@ -2,8 +2,8 @@
 // Placeholders that were not replaced: __CNI_MTU__ of Calico's and flannel's installers, {{ }} of helm and Ansible,
 // $VAR and ${VAR} of envsubst, @mtu of GKE's installer, <mtu>, and words like SUBNET in place of an address.
 
-import { isObject } from '../../cni/json/json-object.ts'
-import { printable } from '../../cni/model/error.ts'
+import { printable } from '../../cni/error.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { type Found, keyPathOf, type Source, type Step, shown } from './finding.ts'
 
 const templates =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unknown keys: misspelt, in the wrong place, or of another plugin.
 
-import type { KeyShape } from '../../cni/json/json-keys.ts'
-import { isObject } from '../../cni/json/json-object.ts'
+import type { KeyShape } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { isNegationOf, nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step } from './finding.ts'
 

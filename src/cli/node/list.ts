@@ -3,11 +3,11 @@
 // plugins with a name of trestle; other plugins come from CNI_PATH.
 
 import { array, boolean, looseObject, record, string, type ZodType, type z } from 'zod'
-import { parseConfig } from '../../cni/json/config-json.ts'
-import { CniError } from '../../cni/model/error.ts'
-import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
-import type { Verb } from '../../cni/model/invocation.ts'
-import { isSupported, supportedVersions } from '../../cni/model/version.ts'
+import { CniError } from '../../cni/error.ts'
+import { type ErrorId, isErrorId } from '../../cni/error-code.ts'
+import type { Verb } from '../../cni/invocation.ts'
+import { parseConfig } from '../../cni/json.ts'
+import { isSupported, supportedVersions } from '../../cni/version.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -148,7 +148,7 @@ function errorOf(stdout: string): CniError | undefined {
   }
 }
 
-/** Splits a message of trestle from the ids at its end (cni/model/error.ts, messageWithId). */
+/** Splits a message of trestle from the ids at its end (cni/error.ts, messageWithId). */
 function readMessage(msg: string): { message: string; id: ErrorId; alsoIds: readonly ErrorId[] } {
   const [, message = msg, list = ''] = /^(.*) \[([a-z\d, -]+)\]$/s.exec(msg) ?? []
   const [id, ...alsoIds] = list.split(', ').filter(isErrorId)

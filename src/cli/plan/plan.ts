@@ -2,15 +2,15 @@
 // `trestle plan`: prints the commands of an ADD or of the DEL after it, from the configuration alone. It looks at
 // nothing and runs nothing; the container is a placeholder, and its addresses are the first of each range.
 
-import { readConfig } from '../../cni/config/config.ts'
-import { CniError } from '../../cni/model/error.ts'
-import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import { announcedBy, type Batch } from '../../compile/batches.ts'
-import { withEvidence } from '../../compile/evidence.ts'
-import { forwardingKey } from '../../plan/modes/network.ts'
+import { CniError } from '../../cni/error.ts'
+import { type Invocation, readInvocation } from '../../cni/invocation.ts'
+import { readConfig } from '../../config/config.ts'
+import { forwardingKey } from '../../drivers/network.ts'
 import { opsOf } from '../../plan/order/stage.ts'
 import { lanesHere } from '../../system/kernel/execute.ts'
 import { machineId } from '../../system/process/process-identity.ts'
+import { announcedBy, type Batch } from '../../tools/batches.ts'
+import { withEvidence } from '../../tools/evidence.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { capabilityArgsOf, capabilityOptions, checkDeclared } from '../node/pod-options.ts'

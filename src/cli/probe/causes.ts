@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cause of a failed probe, from bridge ports, routes, forwarding and the configuration.
 
-import { isObject } from '../../cni/json/json-object.ts'
-import { familyOf } from '../../cni/model/address.ts'
-import type { CniError } from '../../cni/model/error.ts'
+import { familyOf } from '../../cni/address.ts'
+import type { CniError } from '../../cni/error.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
 import { recognise } from '../explain/recognise.ts'
 import type { NetworkList } from '../node/list.ts'

@@ -2,12 +2,12 @@
 // Throw-away pods: a process holds a network namespace without a name, and plugins are called for it as a runtime calls
 // them. The namespace ends with its process.
 
-import { familyOf } from '../../cni/model/address.ts'
-import { messageWithId, toCniError } from '../../cni/model/error.ts'
-import { isErrorId } from '../../cni/model/error-code.ts'
-import type { ResultIp } from '../../cni/model/result.ts'
-import { atLeast, isSupported } from '../../cni/model/version.ts'
-import { readResult } from '../../cni/result/result-shapes.ts'
+import { familyOf } from '../../cni/address.ts'
+import { messageWithId, toCniError } from '../../cni/error.ts'
+import { isErrorId } from '../../cni/error-code.ts'
+import type { ResultIp } from '../../cni/result.ts'
+import { readResult } from '../../cni/result-shapes.ts'
+import { atLeast, isSupported } from '../../cni/version.ts'
 import { type Attachment, addList, delList, type Runtime } from '../node/list.ts'
 import { causeOfError } from './causes.ts'
 import { type Holder, podPort, startHolder } from './ends.ts'

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a record: lines of schema.ts, with secrets masked, as long as its ring allows.
 
-import { isObject } from '../../cni/json/json-object.ts'
-import { isSecretName, masked, maskedWords } from '../../cni/model/secrets.ts'
+import { isObject } from '../../cni/json-object.ts'
+import { isSecretName, masked, maskedWords } from '../../cni/secrets.ts'
 import type { SeenCall } from '../../commands/call/keeper.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import { timestamp } from '../../system/process/clock.ts'

@@ -2,7 +2,7 @@
 // Reads a record, its own or one that somebody sent: nothing in it is trusted, and a part of one is refused.
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
-import { CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { unreadable } from '../shell/read-input.ts'
 import { recordVersion } from './document.ts'

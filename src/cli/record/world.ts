@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
-import { networkDirName } from '../../plan/model/names.ts'
+import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'

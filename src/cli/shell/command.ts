@@ -3,7 +3,7 @@
 
 import { parseArgs } from 'node:util'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
-import { messageWithId, toCniError } from '../../cni/model/error.ts'
+import { messageWithId, toCniError } from '../../cni/error.ts'
 import { nearestWord } from './nearest-word.ts'
 import { type Output, print } from './output.ts'
 

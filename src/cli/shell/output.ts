@@ -3,7 +3,7 @@
 // no output may be lost.
 
 import { isatty } from 'node:tty'
-import { CniError, printable } from '../../cni/model/error.ts'
+import { CniError, printable } from '../../cni/error.ts'
 import { writeAll } from '../../system/process/stdio.ts'
 
 /** The outputs of a command. `hasColour`: stdout accepts escape sequences. */

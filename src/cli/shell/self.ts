@@ -3,7 +3,7 @@
 
 import { realpathSync } from 'node:fs'
 import { isSea } from 'node:sea'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 
 /** A file to start, and the arguments before the command's own. */
 export interface Program {

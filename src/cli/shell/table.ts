@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of words as a table for people.
 
-import { oneLine } from '../../cni/model/error.ts'
+import { oneLine } from '../../cni/error.ts'
 
 /** A table with its line breaks. Cells of a last column may be of any width. */
 export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, rmdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { missingPlugins, readNetworkList } from '../node/list.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'

@@ -3,8 +3,8 @@
 // uplink. Both end with the mount and pid namespaces of the process.
 
 import { existsSync, mkdirSync } from 'node:fs'
-import { familyOf } from '../../cni/model/address.ts'
-import { CniError } from '../../cni/model/error.ts'
+import { familyOf } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { overlapOf } from '../lint/semantics.ts'
 

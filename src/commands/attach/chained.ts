@@ -2,9 +2,9 @@
 // ADD after another plugin of the list: the interface of prevResult is looked at and everything is decided before
 // anything is changed.
 
-import type { ChainedNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import { chainedResult } from '../../plan/modes/chained.ts'
+import type { Result } from '../../cni/result.ts'
+import type { ChainedNetConf } from '../../config/net-conf.ts'
+import { chainedResult } from '../../drivers/chained.ts'
 import {
   type ChainedFacts,
   changePlan,

@@ -3,13 +3,13 @@
 // the sets from state.
 
 import { isDeepStrictEqual } from 'node:util'
-import { CommandError } from '../../compile/command-error.ts'
-import { elementOps } from '../../plan/model/elements.ts'
-import { type Cluster, changedElements } from '../../plan/rules/cluster-elements.ts'
+import { type Cluster, changedElements } from '../../features/cluster.ts'
+import { elementOps } from '../../model/elements.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { readCluster, writeCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
+import { CommandError } from '../../tools/command-error.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
 import { repairRules } from './shared-machine.ts'

@@ -3,11 +3,11 @@
 // fails.
 
 import { rmSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, describeHolder, type NetnsIdentity } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { NetConf } from '../../config/net-conf.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
+import { type AttachmentRecord, describeHolder, type NetnsIdentity } from '../../model/record.ts'
 import { configDigest } from '../../plan/recovery/config-digest.ts'
 import { type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'

@@ -5,14 +5,14 @@
 //   to set up   a shared part is missing or is in the way: look and set up under the lock, then the pod
 //   delegated   the interface first, which dhcp needs, then the lease, and once more as above for the addresses
 
-import { familyOf } from '../../cni/model/address.ts'
-import type { InterfaceNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import { aliasOf } from '../../plan/model/names.ts'
-import { afterPrevious, resultOf } from '../../plan/modes/answer.ts'
-import { gatewaySide } from '../../plan/modes/build-spec.ts'
-import { masterOf } from '../../plan/modes/drivers.ts'
+import { familyOf } from '../../cni/address.ts'
+import type { Result } from '../../cni/result.ts'
+import type { InterfaceNetConf } from '../../config/net-conf.ts'
+import { afterPrevious, resultOf } from '../../drivers/answer.ts'
+import { masterOf } from '../../drivers/drivers.ts'
+import { gatewaySide } from '../../drivers/specs.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import { aliasOf } from '../../model/names.ts'
 import { conflictOf, interfaceExists, isPairTaken } from '../../plan/order/conflicts.ts'
 import { type AddFacts, type Begun, isSetUp, madeDefaults, specOf, wantedNetwork } from '../../plan/order/facts.ts'
 import {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ADD in the role of IPAM: addresses are reserved and written down, nothing is made in the kernel.
 
-import type { IpamNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { delegatedResult } from '../../plan/modes/answer.ts'
+import type { Result } from '../../cni/result.ts'
+import type { IpamNetConf } from '../../config/net-conf.ts'
+import { delegatedResult } from '../../drivers/answer.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
 import type { LeasePort } from './ports.ts'
 
 /** Throws CniError 101-105 as the addresses say. */

@@ -2,12 +2,12 @@
 // The effects that the stories of an ADD need: interfaces without code. A call has them from machine.ts, `trestle plan`
 // from its own recording (cli/plan/assume.ts).
 
+import type { ChainedSurroundings } from '../../drivers/chained.ts'
+import type { Master } from '../../drivers/driver.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { Lease } from '../../model/lease.ts'
+import type { ObservedQueue } from '../../model/observed.ts'
 import type { GatewaySide } from '../../plan/ipam/range-overlap.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import type { Lease } from '../../plan/model/lease.ts'
-import type { ObservedQueue } from '../../plan/model/observed.ts'
-import type { ChainedSurroundings } from '../../plan/modes/chained.ts'
-import type { Master } from '../../plan/modes/driver.ts'
 import type { Known, NetworkFacts, Ranges } from '../../plan/order/facts.ts'
 import type { RunPort } from '../call/beside.ts'
 

@@ -4,9 +4,13 @@
 // reservations of its own, and several may have a range in one place (a network that was renamed under its pods, two on
 // one bridge, two of routed pods).
 
-import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { CniError } from '../../cni/model/error.ts'
-import type { FeatureConf, NetConf } from '../../cni/model/net-conf.ts'
+import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
+import type { FeatureConf, NetConf } from '../../config/net-conf.ts'
+import { bridgeOf, driverOf, masterOf } from '../../drivers/drivers.ts'
+import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
+import { bridgeMac } from '../../model/names.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { describeOverlap, linksToKeep, overlapError } from '../../plan/ipam/overlap-error.ts'
 import {
   emptyInTheWay,
@@ -18,10 +22,6 @@ import {
   type PlacedPod,
   wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'
-import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
-import { bridgeMac } from '../../plan/model/names.ts'
-import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
-import { bridgeOf, driverOf, masterOf } from '../../plan/modes/drivers.ts'
 import type { Ranges } from '../../plan/order/facts.ts'
 import { configDigestAs } from '../../plan/recovery/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'

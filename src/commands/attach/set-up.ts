@@ -2,7 +2,7 @@
 // Sets up and repairs the shared parts of networks, under the machine's lock: for an ADD, for pods that are taken over,
 // and for the agent.
 
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { NetworkFacts } from '../../plan/order/facts.ts'
 import { isOvertaken, needsVlans, rebuiltRules, type SetUp, setUp } from '../../plan/order/set-up.ts'
 import { type Failure, failureIn, wellEnded } from '../../plan/order/stage.ts'

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a set-up on this machine: looks at the shared parts of networks, and writes of their state.
 
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import { isPodLinkName } from '../../plan/model/names.ts'
-import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
-import { forwardingKey } from '../../plan/modes/network.ts'
+import { forwardingKey } from '../../drivers/network.ts'
+import { acceptedOf } from '../../features/firewall/firewall.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import { isPodLinkName } from '../../model/names.ts'
+import { emptyNamespace, type ObservedNamespace } from '../../model/observed.ts'
 import { isInPlace, type Known, type NetworkFacts } from '../../plan/order/facts.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
-import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { isSameNetwork } from '../../plan/state/state-files.ts'
 import { type NetworkFiles, networkParts } from '../../system/files/state.ts'
 import { lookingOnce, settleHostAccept } from '../../system/firewalls/host-accept.ts'

@@ -3,10 +3,10 @@
 // made under another name.
 
 import { existsSync } from 'node:fs'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { DelConf, Role } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, type NetnsIdentity, sameKey } from '../../plan/model/record.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { DelConf, Role } from '../../config/net-conf.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import { type AttachmentRecord, type NetnsIdentity, sameKey } from '../../model/record.ts'
 import { configDigest, configDigestAs } from '../../plan/recovery/config-digest.ts'
 import { networkDirectories, networkFiles, requireState } from '../../system/files/state.ts'
 import { timestamp } from '../../system/process/clock.ts'

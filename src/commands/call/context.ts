@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time and the identity of one call, and how it opens a pod's namespace.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { ProcessIdentity } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import type { ProcessIdentity } from '../../model/record.ts'
 import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { starterOf } from '../../system/process/call-file.ts'
 import { nowMs } from '../../system/process/clock.ts'

@@ -2,9 +2,9 @@
 // What of state is in use now: the attachments of this boot, and what those need that were made before a
 // change of their network's configuration.
 
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isSetUpThere, type PlacedPod, placedPod } from '../../plan/ipam/range-overlap.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
 import { earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkNames } from '../../system/kernel/kernel-files.ts'

@@ -4,12 +4,12 @@
 // looks for one file and loads nothing.
 
 import { existsSync } from 'node:fs'
-import type { DispatchOutput } from '../../cni/dispatch.ts'
-import type { Environment } from '../../cni/model/invocation.ts'
+import type { Environment } from '../../cni/invocation.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Execution, notedExecutions, noteExecutions } from '../../system/process/executions.ts'
 import { loadBundle } from '../../system/process/load-bundle.ts'
+import type { DispatchOutput } from './dispatch.ts'
 
 /** A call as far as its process knows it. `ms`: since the process began. */
 export interface SeenCall {
@@ -44,7 +44,7 @@ export function switchFile(root = stateRoot()): string {
   return `${root}/recording.json`
 }
 
-/** The key of a configuration, whatever its case (cni/json/json-keys.ts). */
+/** The key of a configuration, whatever its case (cni/json-keys.ts). */
 const askedFor = /"(?:record|log)"/i
 
 /** More of standard error is not kept. */

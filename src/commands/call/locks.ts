@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The locks of a call: that of the machine, while shared parts of the node change, and that of an attachment.
 
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { recordFileName } from '../../plan/model/names.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import { recordFileName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkFiles, stateRoot } from '../../system/files/state.ts'
 import { type LockRequest, waitForHolder } from '../../system/store/lock.ts'

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at everything that a list of operations is about, side by side, a process for each kind.
 
-import { familyOf } from '../../cni/model/address.ts'
-import { defined } from '../../cni/model/defined.ts'
-import type { Observed } from '../../plan/model/observed.ts'
-import type { Op } from '../../plan/model/op.ts'
-import { forwardingKey } from '../../plan/modes/network.ts'
+import { familyOf } from '../../cni/address.ts'
+import { defined } from '../../cni/defined.ts'
+import { forwardingKey } from '../../drivers/network.ts'
+import type { Observed } from '../../model/observed.ts'
+import type { Op } from '../../model/op.ts'
 import { closeNetns } from '../../system/kernel/netns.ts'
 import {
   observeHost,

@@ -4,13 +4,14 @@
 
 import { existsSync, lstatSync, rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
-import { includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import { toCniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import { elementOps } from '../../plan/model/elements.ts'
-import { networkDirName } from '../../plan/model/names.ts'
-import type { Op } from '../../plan/model/op.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { toCniError } from '../../cni/error.ts'
+import type { NetConf } from '../../config/net-conf.ts'
+import { elementOps } from '../../model/elements.ts'
+import { networkDirName } from '../../model/names.ts'
+import type { Op } from '../../model/op.ts'
+import { type AttachmentRecord, sameKey } from '../../model/record.ts'
+import { orphanElements } from '../../plan/recovery/orphan-elements.ts'
 import {
   hasPodWithoutRecord,
   judgeOrphan,
@@ -24,7 +25,6 @@ import {
   rediscoveredReservations,
   youngestMs,
 } from '../../plan/recovery/verdicts.ts'
-import { orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, directoryNameOf, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'

@@ -3,13 +3,15 @@
 // as rediscovered (recover.ts). What another attachment has reserved is nobody's to take.
 
 import { existsSync } from 'node:fs'
-import { bareAddress } from '../../cni/model/address.ts'
-import { defined } from '../../cni/model/defined.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey, AttachmentSpec, HostPort } from '../../plan/model/attachment.ts'
-import { hostLinkName } from '../../plan/model/names.ts'
-import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
-import { masterOf } from '../../plan/modes/drivers.ts'
+import { bareAddress } from '../../cni/address.ts'
+import { defined } from '../../cni/defined.ts'
+import type { NetConf } from '../../config/net-conf.ts'
+import { masterOf } from '../../drivers/drivers.ts'
+import { isPortConflict, reservationName } from '../../features/host-ports.ts'
+import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
+import { hostLinkName } from '../../model/names.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
+import { portNamesTo } from '../../plan/recovery/orphan-elements.ts'
 import {
   type Rediscovered,
   type Reservation,
@@ -17,8 +19,6 @@ import {
   rediscoveredReservations,
   reservationText,
 } from '../../plan/recovery/verdicts.ts'
-import { isPortConflict, reservationName } from '../../plan/rules/host-ports.ts'
-import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
 import { encodeRecord } from '../../plan/state/state-files.ts'
 import { createText, type NamesIn, namesIn, readText, replaceText } from '../../system/files/files.ts'
 import {

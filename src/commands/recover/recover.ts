@@ -3,23 +3,18 @@
 // aliases of links, the pods' ends of them, libcni's cache, the table, and what the caller was told. Rare, so that it
 // may take a process for each pod.
 
-import { bareAddress } from '../../cni/model/address.ts'
-import { defined } from '../../cni/model/defined.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { hostLinkName, keyOfHostLink } from '../../plan/model/names.ts'
-import {
-  emptyNamespace,
-  type ObservedLink,
-  type ObservedNamespace,
-  type ObservedTable,
-} from '../../plan/model/observed.ts'
-import { masterOf } from '../../plan/modes/drivers.ts'
-import { forwardingKey } from '../../plan/modes/network.ts'
+import { bareAddress } from '../../cni/address.ts'
+import { defined } from '../../cni/defined.ts'
+import type { NetConf } from '../../config/net-conf.ts'
+import { masterOf } from '../../drivers/drivers.ts'
+import { forwardingKey } from '../../drivers/network.ts'
+import { hostPortsOf, reservationName } from '../../features/host-ports.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
+import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
 import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
+import { portNamesTo } from '../../plan/recovery/orphan-elements.ts'
 import { merged, type Rediscovered } from '../../plan/recovery/verdicts.ts'
-import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
-import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
 import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'

@@ -3,8 +3,8 @@
 // settling of what a killed call left are all this one story.
 
 import { existsSync, rmSync } from 'node:fs'
-import { toCniError } from '../../cni/model/error.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { toCniError } from '../../cni/error.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'

@@ -3,8 +3,8 @@
 // lists. What is collected is torn down as by DEL.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError } from '../../cni/model/error.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import {
   type AttachmentFacts,
   type AttachmentVerdict,

@@ -2,10 +2,10 @@
 // Leases of a delegated IPAM plugin for attachments that a call settles though it is not theirs: of killed ADDs no DEL
 // may ever come, since the runtime tries again with a new container id.
 
-import { asObject } from '../../cni/json/json-object.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import { asObject } from '../../cni/json-object.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
 import { waitForHolder, withLock } from '../../system/store/lock.ts'

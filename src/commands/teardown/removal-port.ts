@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a teardown on this machine, and the removal of attachments with them.
 
-import { bareAddress } from '../../cni/model/address.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import type { Element } from '../../plan/model/elements.ts'
-import { hostLinkName } from '../../plan/model/names.ts'
-import { type AttachmentRecord, knownSpec, sameKey } from '../../plan/model/record.ts'
+import { bareAddress } from '../../cni/address.ts'
+import { conditionChains } from '../../features/port-conditions.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import type { Element } from '../../model/elements.ts'
+import { hostLinkName } from '../../model/names.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { type Removal, removalFromIds, removalOf } from '../../plan/order/removal.ts'
-import { orphanElements } from '../../plan/rules/orphan-elements.ts'
-import { conditionChains } from '../../plan/rules/port-conditions.ts'
+import { orphanElements } from '../../plan/recovery/orphan-elements.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'

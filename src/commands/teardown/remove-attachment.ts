@@ -2,8 +2,8 @@
 // Takes one attachment down: DEL, the undo of a failed ADD, GC, and the rests of a killed call. A failure in the kernel
 // does not stop it: it is written into the record, and the attachment's addresses and ports stay reserved.
 
-import type { HostPort } from '../../plan/model/attachment.ts'
-import type { Element } from '../../plan/model/elements.ts'
+import type { HostPort } from '../../model/attachment.ts'
+import type { Element } from '../../model/elements.ts'
 import type { Removal } from '../../plan/order/removal.ts'
 import { errorsIn, opsOf } from '../../plan/order/stage.ts'
 import {

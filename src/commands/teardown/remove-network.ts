@@ -2,13 +2,13 @@
 // removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import type { NetworkSpec } from '../../plan/model/attachment.ts'
-import { bridgeMac } from '../../plan/model/names.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
+import { refilledRuleOps } from '../../drivers/network-rules.ts'
+import { acceptMark } from '../../features/firewall/accept-mark.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
+import { bridgeMac } from '../../model/names.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { emptyNetworkOps } from '../../plan/order/removal.ts'
 import { formerBridges, isOfRanges } from '../../plan/recovery/earlier-networks.ts'
-import { acceptMark } from '../../plan/rules/accept-mark.ts'
 import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { removeHostAccept } from '../../system/firewalls/host-accept.ts'

@@ -2,14 +2,14 @@
 // ADD: the intent record is on disk before anything is reserved, and the whole record before anything is made; a later
 // call can settle a killed ADD from its record alone. A failed ADD is undone here, as DEL does it.
 
-import { isIpv4Only } from '../../cni/config/config-mtu.ts'
-import { CniError } from '../../cni/model/error.ts'
-import { CniCode } from '../../cni/model/error-code.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf, OwnNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { asksForAnything } from '../../plan/modes/chained.ts'
+import { CniError } from '../../cni/error.ts'
+import { CniCode } from '../../cni/error-code.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { Result } from '../../cni/result.ts'
+import { isIpv4Only } from '../../config/mtu.ts'
+import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
+import { asksForAnything } from '../../drivers/chained.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import type { Begun } from '../../plan/order/facts.ts'
 import { type NamesIn, namesOnce } from '../../system/files/files.ts'
 import { chainedFiles, networkFiles, requireState } from '../../system/files/state.ts'

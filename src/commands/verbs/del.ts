@@ -3,10 +3,10 @@
 // without a namespace, after changed configurations and lost state; it succeeds when nothing of the
 // attachment is left (docs/design.md, "DEL").
 
-import { CniError } from '../../cni/model/error.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { DelConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { DelConf } from '../../config/net-conf.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { withNetworkName } from '../../plan/recovery/config-digest.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { defaultDataDir, releaseUpstreamAddresses } from '../../system/ipam/upstream-leases.ts'

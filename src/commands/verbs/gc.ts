@@ -2,10 +2,10 @@
 // GC: what the runtime no longer lists goes, of this network only. It goes on after a failure and
 // reports all of them (CNI spec 1.1.0, section 3, GC).
 
-import { CniError, toCniError } from '../../cni/model/error.ts'
-import { CniCode } from '../../cni/model/error-code.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { AttachmentId, NetConf } from '../../cni/model/net-conf.ts'
+import { CniError, toCniError } from '../../cni/error.ts'
+import { CniCode } from '../../cni/error-code.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { AttachmentId, NetConf } from '../../config/net-conf.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs as the protocol edge calls them.
 
-import type { Handlers } from '../../cni/dispatch.ts'
-import { CniError } from '../../cni/model/error.ts'
-import type { ErrorId } from '../../cni/model/error-code.ts'
+import { CniError } from '../../cni/error.ts'
+import type { ErrorId } from '../../cni/error-code.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { openContext } from '../call/context.ts'
+import type { Handlers } from '../call/dispatch.ts'
 import { add } from './add.ts'
 import { check } from './check.ts'
 import { del } from './del.ts'

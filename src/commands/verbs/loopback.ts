@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // mode `loopback`: ADD, CHECK and DEL of the pod's lo. CNI_IFNAME is ignored, and nothing is reserved or recorded.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import type { LoopbackNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import { CommandError } from '../../compile/command-error.ts'
-import { readDocuments, readLinks } from '../../compile/read-ip.ts'
-import type { ObservedLink } from '../../plan/model/observed.ts'
-import { loopbackDownOps, loopbackOps, loopbackResult } from '../../plan/modes/loopback.ts'
+import { CniError } from '../../cni/error.ts'
+import type { Invocation } from '../../cni/invocation.ts'
+import type { Result } from '../../cni/result.ts'
+import type { LoopbackNetConf } from '../../config/net-conf.ts'
+import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
+import type { ObservedLink } from '../../model/observed.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, identityOfNetns, netnsState, type OpenNetns } from '../../system/kernel/netns.ts'
+import { CommandError } from '../../tools/command-error.ts'
+import { readDocuments, readLinks } from '../../tools/read-ip.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
 /** Sets lo up, in one process that also shows its addresses. */

@@ -2,16 +2,15 @@
 // restore: everything that state says should be on the host, and is not, made again: after
 // `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
 
-import { CommandError } from '../../compile/command-error.ts'
-import { type Difference, difference } from '../../plan/difference/difference.ts'
-import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
-import type { Op } from '../../plan/model/op.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
-import { bridgeSysctlOps, ownMacOps, portOps } from '../../plan/modes/bridge.ts'
-import { driverOf } from '../../plan/modes/drivers.ts'
-import { featureOps } from '../../plan/modes/features.ts'
-import { bridgeOps } from '../../plan/modes/network.ts'
-import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
+import { bridgeSysctlOps, ownMacOps, portOps } from '../../drivers/bridge.ts'
+import { driverOf } from '../../drivers/drivers.ts'
+import { bridgeOps } from '../../drivers/network.ts'
+import { refilledRuleOps } from '../../drivers/network-rules.ts'
+import { featureOps } from '../../features/features.ts'
+import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
+import type { Op } from '../../model/op.ts'
+import { type AttachmentRecord, sameKey } from '../../model/record.ts'
+import { type Difference, difference } from '../../plan/order/difference.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { ownOps } from '../../plan/order/stages.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
@@ -27,6 +26,7 @@ import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
+import { CommandError } from '../../tools/command-error.ts'
 import { settleHostAccepts } from '../attach/shared-machine.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
@@ -194,7 +194,7 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
     ...Object.values(ownOps(spec)).flat().filter(isRestored),
     ...featureOps('stateOps', spec),
   ])
-  // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
+  // One tool after the other: neighbours for the same tool are one process (tools/batches.ts).
   const turnOf = ({ kind }: Op) => (kind === 'sysctl.write' ? 2 : /^(qdisc|filter)\./.test(kind) ? 1 : 0)
   return withoutRepeats([...ofNetworks, ...[0, 1, 2].flatMap((turn) => own.filter((op) => turnOf(op) === turn))])
 }

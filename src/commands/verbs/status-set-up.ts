@@ -2,15 +2,15 @@
 // STATUS of a network that the next ADD has to set up: whether that would be refused, by the judgement of the ADD
 // itself, on what files tell.
 
-import type { InterfaceNetConf, NetConf } from '../../cni/model/net-conf.ts'
+import type { InterfaceNetConf, NetConf } from '../../config/net-conf.ts'
+import { bridgeOf, makesInterface } from '../../drivers/drivers.ts'
+import { buildNetworkSpec, gatewaySide } from '../../drivers/specs.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
+import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
+import type { AddressedLinks } from '../../model/observed.ts'
+import { agreeOnAddresses } from '../../plan/ipam/bridge-addresses.ts'
 import { overlapError } from '../../plan/ipam/overlap-error.ts'
 import { emptyInTheWay, judgeRanges, wasSetUp } from '../../plan/ipam/range-overlap.ts'
-import { agreeOnAddresses } from '../../plan/link/bridge-addresses.ts'
-import type { NetworkSpec } from '../../plan/model/attachment.ts'
-import { bridgeMac, keyOfHostLink } from '../../plan/model/names.ts'
-import type { AddressedLinks } from '../../plan/model/observed.ts'
-import { buildNetworkSpec, gatewaySide } from '../../plan/modes/build-spec.ts'
-import { bridgeOf, makesInterface } from '../../plan/modes/drivers.ts'
 import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { allNetworks } from '../../system/store/records.ts'

@@ -13,7 +13,7 @@ import {
   parseAddress,
   parseCidr,
   subtract,
-} from '../../cni/model/address.ts'
+} from '../../cni/address.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import { addressesHere, addressJudge, type Here, isForOneLink, type Listed } from './node-addresses.ts'
 import { type Claimed, type ClaimedRanges, claimedRanges, isPartOf, isPublic, soundRange } from './node-ranges.ts'

@@ -2,12 +2,12 @@
 // The configuration that the agent writes. It depends on the own node and the operator's template alone: a node that
 // joins or leaves changes nothing in it.
 
-import { usualMode } from '../../cni/config/config-bridge.ts'
-import { configKeys } from '../../cni/config/config-schema.ts'
-import { withKnownKeys } from '../../cni/json/json-keys.ts'
-import { asObject, isObject } from '../../cni/json/json-object.ts'
-import type { Mode } from '../../cni/model/net-conf.ts'
-import { ownType } from '../../cni/model/own-type.ts'
+import { withKnownKeys } from '../../cni/json-keys.ts'
+import { asObject, isObject } from '../../cni/json-object.ts'
+import { ownType } from '../../cni/own-type.ts'
+import { usualMode } from '../../config/bridge-keys.ts'
+import type { Mode } from '../../config/net-conf.ts'
+import { configKeys } from '../../config/schema.ts'
 
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
 interface ConflistFacts {

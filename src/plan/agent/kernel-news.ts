@@ -2,8 +2,8 @@
 // What a line of `ip -o monitor` or `nft monitor` means to the agent. Pods come and go all day: most lines mean
 // nothing.
 
-import { isPodLinkName } from '../model/names.ts'
-import type { ChainPlace } from '../rules/host-accept.ts'
+import type { ChainPlace } from '../../features/firewall/firewall.ts'
+import { isPodLinkName } from '../../model/names.ts'
 
 /** `routes`: look at the routes again; `all`: look at everything that state says should be there. */
 export type News = 'routes' | 'all' | undefined

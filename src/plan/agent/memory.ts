@@ -2,7 +2,7 @@
 // What the agent remembers over a restart: ranges that led to other nodes, and its own earlier ones. A Node that is
 // deleted and registered again has another range, and its pods live on.
 
-import { includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { Peer } from './cluster-view.ts'
 
 /** A peer, and since when the cluster has no such node (milliseconds since the node booted). */

@@ -3,9 +3,9 @@
 // ones, or the earlier ones again, while pods live on bridges that have gateways of all of these. No two bridges may
 // have one range: the kernel has one route to it.
 
-import { type Cidr, firstOf, formatCidr, next, overlaps, parseCidr } from '../../cni/model/address.ts'
-import type { Mode } from '../../cni/model/net-conf.ts'
-import { addressesInTheWay } from '../link/bridge-addresses.ts'
+import { type Cidr, firstOf, formatCidr, next, overlaps, parseCidr } from '../../cni/address.ts'
+import type { Mode } from '../../config/net-conf.ts'
+import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
 import type { Problem } from './problem.ts'
 
 const first = 'cni0'
@@ -61,7 +61,7 @@ export function gatewaysOf(podCidrs: readonly string[]): readonly string[] {
   })
 }
 
-/** A bridge that nothing is plugged into takes other addresses (plan/link/bridge-addresses.ts). */
+/** A bridge that nothing is plugged into takes other addresses (plan/ipam/bridge-addresses.ts). */
 function freeName(setUp: string | undefined, used: readonly NodeBridge[]): string {
   const isFree = (name: string) => !used.some((bridge) => bridge.name === name)
   if (setUp !== undefined && isFree(setUp)) return setUp

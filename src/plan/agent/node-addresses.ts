@@ -13,7 +13,7 @@ import {
   isUnspecified,
   lastOf,
   parseCidr,
-} from '../../cni/model/address.ts'
+} from '../../cni/address.ts'
 import type { ClaimedRanges } from './node-ranges.ts'
 import type { Problem } from './problem.ts'
 

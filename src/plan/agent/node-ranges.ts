@@ -2,7 +2,7 @@
 // Who has which range, found without comparing each with each: a cluster of 5000 nodes has 10,000 of them. Two ranges
 // overlap when one is the other's beginning, so each is kept under all beginnings of a length that is asked for.
 
-import { type Address, bitsOf, type Cidr, includes, networkOf, overlaps, parseCidr } from '../../cni/model/address.ts'
+import { type Address, bitsOf, type Cidr, includes, networkOf, overlaps, parseCidr } from '../../cni/address.ts'
 
 /** A range and the node, or the link of this node, that has it. */
 export interface Claimed {

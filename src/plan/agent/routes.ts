@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which routes lead to the pods of other nodes, and what has to change for it. Only the agent's own routes are changed.
 
-import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import { isPodLinkName } from '../model/names.ts'
+import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/address.ts'
+import { isPodLinkName } from '../../model/names.ts'
 import type { Peer } from './cluster-view.ts'
 import { isAgentBridge } from './new-pods.ts'
 import type { Here, Subnet } from './node-addresses.ts'

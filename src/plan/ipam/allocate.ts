@@ -11,8 +11,8 @@ import {
   lastOf,
   parseAddress,
   parseCidr,
-} from '../../cni/model/address.ts'
-import type { Range } from '../../cni/model/net-conf.ts'
+} from '../../cni/address.ts'
+import type { Range } from '../../config/net-conf.ts'
 
 /** An address to try, in canonical text, and the range it is from. */
 export interface Candidate {

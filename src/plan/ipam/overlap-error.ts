@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of a range that overlaps what the host or another network has (range-overlap.ts), and the cure.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { ObservedNamespace } from '../model/observed.ts'
+import { CniError } from '../../cni/error.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
 import type { RangeOverlap } from './range-overlap.ts'
 
 /** What is said of an overlap. */

@@ -14,12 +14,12 @@ import {
   overlaps,
   parseAddress,
   parseCidr,
-} from '../../cni/model/address.ts'
-import type { PoolIpam } from '../../cni/model/net-conf.ts'
-import type { AttachmentKey, BridgeSpec, NetworkSpec, PodAddress } from '../model/attachment.ts'
-import { isPodLinkName, keyOfHostLink } from '../model/names.ts'
-import type { AddressedLink, AddressedLinks } from '../model/observed.ts'
-import { type AttachmentRecord, knownSpec, sameKey } from '../model/record.ts'
+} from '../../cni/address.ts'
+import type { PoolIpam } from '../../config/net-conf.ts'
+import type { AttachmentKey, BridgeSpec, NetworkSpec, PodAddress } from '../../model/attachment.ts'
+import { isPodLinkName, keyOfHostLink } from '../../model/names.ts'
+import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 
 const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
 

@@ -2,9 +2,9 @@
 // Addresses asked for by name, and what to say when an address cannot be had. Wording: upstream
 // host-local plugin's.
 
-import { formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { CniError } from '../../cni/model/error.ts'
-import type { Range } from '../../cni/model/net-conf.ts'
+import { formatAddress, parseAddress } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
+import type { Range } from '../../config/net-conf.ts'
 import { type Candidate, capacity, describeSet, rangeOf } from './allocate.ts'
 
 /** A range set by its place in the configuration, which the messages name. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a resolv.conf, as the upstream host-local plugin reads it for `ipam.resolvConf`.
 
-import type { Dns } from '../../cni/model/route.ts'
+import type { Dns } from '../../cni/route.ts'
 
 /**
  * The DNS settings in `text`; a key that does not occur is absent. One nameserver a line, the last

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of ipam.type `static`: what the configuration says.
 
-import type { StaticIpam } from '../../cni/model/net-conf.ts'
-import type { Lease } from '../model/lease.ts'
+import type { StaticIpam } from '../../config/net-conf.ts'
+import type { Lease } from '../../model/lease.ts'
 
 /**
  * The lease of a static configuration: its addresses in order, each with its own gateway if it has

@@ -2,15 +2,15 @@
 // The plan of an ADD after another plugin of the list, and its decisions. No interface is made, the features act on the
 // interface in prevResult. commands/attach/chained.ts has the order.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { ChainedNetConf } from '../../cni/model/net-conf.ts'
-import type { Result } from '../../cni/model/result.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { ObservedQueue } from '../model/observed.ts'
-import { mergeNetworks } from '../modes/build-spec.ts'
-import { type ChainedSurroundings, chainedNetwork, chainedSpec } from '../modes/chained.ts'
-import { sharesRules } from '../modes/network-rules.ts'
-import { acceptedOf } from '../rules/host-accept.ts'
+import { CniError } from '../../cni/error.ts'
+import type { Result } from '../../cni/result.ts'
+import type { ChainedNetConf } from '../../config/net-conf.ts'
+import { type ChainedSurroundings, chainedNetwork, chainedSpec } from '../../drivers/chained.ts'
+import { sharesRules } from '../../drivers/network-rules.ts'
+import { mergeNetworks } from '../../drivers/specs.ts'
+import { acceptedOf } from '../../features/firewall/firewall.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { ObservedQueue } from '../../model/observed.ts'
 import { isSameNetwork } from '../state/state-files.ts'
 import type { Begun } from './facts.ts'
 import { type Plan, planOf } from './stage.ts'
@@ -22,7 +22,7 @@ export interface ChainedFacts extends Begun<ChainedNetConf> {
   readonly seen: ChainedSurroundings
 }
 
-/** The attachment. Throws CniError as plan/modes/chained.ts says. */
+/** The attachment. Throws CniError as drivers/chained.ts says. */
 export function specOfChained({ key, conf, prevResult, seen }: ChainedFacts): AttachmentSpec {
   return chainedSpec({ key, conf, prevResult, seen })
 }

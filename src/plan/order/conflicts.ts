@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands in the way of an ADD and is told to the runtime.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import { mostBridgePorts } from '../modes/bridge.ts'
-import { masterRefused } from '../modes/macvlan.ts'
+import { CniError } from '../../cni/error.ts'
+import { mostBridgePorts } from '../../drivers/bridge.ts'
+import { masterRefused } from '../../drivers/macvlan.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { AddFacts } from './facts.ts'
 import type { Failure } from './stage.ts'
 

@@ -2,13 +2,13 @@
 // What CHECK expects: the record, with what prevResult says about links, addresses and routes in
 // its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
 
-import type { Result, ResultInterface } from '../../cni/model/result.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { Op } from '../model/op.ts'
-import { driverOf } from '../modes/drivers.ts'
-import { featureOps } from '../modes/features.ts'
-import { fastPathBridgeOps } from '../modes/network.ts'
-import { ruleOps } from '../modes/network-rules.ts'
+import type { Result, ResultInterface } from '../../cni/result.ts'
+import { driverOf } from '../../drivers/drivers.ts'
+import { fastPathBridgeOps } from '../../drivers/network.ts'
+import { ruleOps } from '../../drivers/network-rules.ts'
+import { featureOps } from '../../features/features.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { Op } from '../../model/op.ts'
 import { ownOps } from './stages.ts'
 
 /** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */

@@ -2,13 +2,13 @@
 // The plans of an ADD that makes an interface (modes bridge, ptp and macvlan), and what their outcomes mean.
 // commands/attach/interface.ts has their order.
 
-import type { FeatureConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { Op } from '../model/op.ts'
-import { hostOps, leasedHostOps } from '../modes/attach.ts'
-import { ownMacOps } from '../modes/bridge.ts'
-import { fastPathBridgeOps } from '../modes/network.ts'
-import { subnetsOf } from '../modes/subnets.ts'
+import type { FeatureConf } from '../../config/net-conf.ts'
+import { hostOps, leasedHostOps } from '../../drivers/attach.ts'
+import { ownMacOps } from '../../drivers/bridge.ts'
+import { fastPathBridgeOps } from '../../drivers/network.ts'
+import { subnetsOf } from '../../drivers/subnets.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { Op } from '../../model/op.ts'
 import type { AddFacts, NetworkFacts } from './facts.ts'
 import type { SetUp } from './set-up.ts'
 import { type Failure, opsOf, outcomeOf, type Plan, type PlanRun, planOf, planOfOne, type Stage } from './stage.ts'

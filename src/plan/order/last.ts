@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans that an ADD may end with: stages that waited for rules, flows and default routes older than the ADD.
 
-import type { AttachmentSpec } from '../model/attachment.ts'
-import type { Op } from '../model/op.ts'
-import type { FlowSelections } from '../rules/port-flows.ts'
+import type { FlowSelections } from '../../features/port-flows.ts'
+import type { AttachmentSpec } from '../../model/attachment.ts'
+import type { Op } from '../../model/op.ts'
 import { isDone, type Plan, type PlanRun, planOf, planOfOne } from './stage.ts'
 import { lastStages } from './stages.ts'
 

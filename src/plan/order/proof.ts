@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What shows that a stage is done, besides that its tools ended well, or before they end.
 
-import type { Op } from '../model/op.ts'
-import { setSpec } from '../model/sets.ts'
-import { isBaseComplete } from '../rules/ruleset.ts'
+import type { Op } from '../../model/op.ts'
+import { setSpec } from '../../model/sets.ts'
+import { isBaseComplete } from '../../model/tables.ts'
 import type { EarlyProof, Proof, Shown, ShownProof } from './stage.ts'
 
 /**
@@ -31,7 +31,7 @@ export function proofOfLinks(ops: readonly Op[]): EarlyProof | undefined {
 }
 
 /**
- * The same of rules. Of two tables, or of chains beside elements, nft tells it at a price (compile/evidence.ts): the
+ * The same of rules. Of two tables, or of chains beside elements, nft tells it at a price (tools/evidence.ts): the
  * exit will do.
  */
 export function proofOfRules(ops: readonly Op[]): EarlyProof | undefined {

@@ -2,16 +2,16 @@
 // What there is to remove of one attachment, by its record, or where that was lost by its ids, by which its links
 // are called and its reservations are found.
 
-import { bareAddress } from '../../cni/model/address.ts'
-import type { AttachmentKey, HostPort } from '../model/attachment.ts'
-import { elementOps } from '../model/elements.ts'
-import { hostLinkName, ifbName } from '../model/names.ts'
-import type { Op } from '../model/op.ts'
-import type { AttachmentRecord } from '../model/record.ts'
-import { linkRemovals, podTeardownOps, teardownOps } from '../modes/attach.ts'
-import { hairpinLink } from '../rules/hairpin.ts'
-import { loopbackGuard } from '../rules/host-ports.ts'
-import { conditionChains } from '../rules/port-conditions.ts'
+import { bareAddress } from '../../cni/address.ts'
+import { linkRemovals, podTeardownOps, teardownOps } from '../../drivers/attach.ts'
+import { hairpinLink } from '../../features/hairpin.ts'
+import { loopbackGuard } from '../../features/host-ports.ts'
+import { conditionChains } from '../../features/port-conditions.ts'
+import type { AttachmentKey, HostPort } from '../../model/attachment.ts'
+import { elementOps } from '../../model/elements.ts'
+import { hostLinkName, ifbName } from '../../model/names.ts'
+import type { Op } from '../../model/op.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 
 /** Addresses without prefix length, and after how many seconds they may be given out again. */
 interface Reserved {

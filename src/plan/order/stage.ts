@@ -2,12 +2,12 @@
 // Plans of stages and their outcomes, as data: the runner (system/kernel/run-plan.ts) and `trestle plan` read the same
 // value.
 
-import type { AttachmentSpec, HostPort } from '../model/attachment.ts'
-import type { ObservedLink } from '../model/observed.ts'
-import type { Op } from '../model/op.ts'
-import type { TableFamily } from '../model/sets.ts'
-import type { FlowSelections } from '../rules/port-flows.ts'
-import type { ListedBase } from '../rules/ruleset.ts'
+import type { FlowSelections } from '../../features/port-flows.ts'
+import type { AttachmentSpec, HostPort } from '../../model/attachment.ts'
+import type { ObservedLink } from '../../model/observed.ts'
+import type { Op } from '../../model/op.ts'
+import type { TableFamily } from '../../model/sets.ts'
+import type { ListedBase } from '../../model/tables.ts'
 
 /** Why a tool failed, as far as an order asks. */
 export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'

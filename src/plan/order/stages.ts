@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages that plans of an ADD have in common: rules on its way, the pod's side, and what follows from both.
 
-import { familyOf } from '../../cni/model/address.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { Op } from '../model/op.ts'
-import { setSpec, type TableFamily } from '../model/sets.ts'
-import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
-import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
-import { acceptMark } from '../rules/accept-mark.ts'
-import { flowsToList } from '../rules/port-flows.ts'
+import { familyOf } from '../../cni/address.ts'
+import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } from '../../drivers/attach.ts'
+import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../../drivers/network-rules.ts'
+import { acceptMark } from '../../features/firewall/accept-mark.ts'
+import { flowsToList } from '../../features/port-flows.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { Op } from '../../model/op.ts'
+import { setSpec, type TableFamily } from '../../model/sets.ts'
 import { type Failure, type Outcome, outcomeOf, type PlanRun, type Stage } from './stage.ts'
 
 /** IPv6 duplicate address detection: a router or another pod may have the address (enabledad). */

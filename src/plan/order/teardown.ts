@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans that take an attachment down. commands/teardown/remove-attachment.ts has their order.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { AttachmentKey } from '../model/attachment.ts'
-import { type Element, elementOps } from '../model/elements.ts'
-import type { Op } from '../model/op.ts'
-import { chainRemovals, chainsBehind } from '../rules/port-conditions.ts'
-import { flowsAfterDel } from '../rules/port-flows.ts'
+import { CniError } from '../../cni/error.ts'
+import { chainRemovals, chainsBehind } from '../../features/port-conditions.ts'
+import { flowsAfterDel } from '../../features/port-flows.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import { type Element, elementOps } from '../../model/elements.ts'
+import type { Op } from '../../model/op.ts'
 import { proofOfLinks, proofOfRules } from './proof.ts'
 import type { Removal } from './removal.ts'
 import { type EarlyProof, type Plan, planOf, type Stage } from './stage.ts'

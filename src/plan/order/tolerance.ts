@@ -2,8 +2,8 @@
 // Two things found in a pod are no failure: a default route that someone else made, and IPv6 switched off where we are
 // to add an address.
 
-import { familyOf } from '../../cni/model/address.ts'
-import type { Op } from '../model/op.ts'
+import { familyOf } from '../../cni/address.ts'
+import type { Op } from '../../model/op.ts'
 import type { Failure } from './stage.ts'
 
 /** What to do about a failed operation: leave out those that `skips`, or run `fix` and go on with the same one. */

@@ -2,9 +2,9 @@
 // Tells two plugins of one list apart on DEL and CHECK: both get the same ids, and only the
 // configuration says which of them is meant.
 
-import { isObject } from '../../cni/json/json-object.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import { ownType } from '../../cni/model/own-type.ts'
+import { isObject } from '../../cni/json-object.ts'
+import { ownType } from '../../cni/own-type.ts'
+import type { NetConf } from '../../config/net-conf.ts'
 
 /**
  * What runtimes add per call (CNI spec 1.1.0, section 3 "Deriving request configuration from plugin configuration").

@@ -2,11 +2,11 @@
 // A configuration that is edited while pods live: what those that were made with the old one still need
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
-import { bareAddress, type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/model/address.ts'
-import type { NetworkSpec } from '../model/attachment.ts'
-import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
-import { newConnections } from '../rules/accept-elements.ts'
-import { acceptedOf } from '../rules/host-accept.ts'
+import { bareAddress, type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
+import { newConnections } from '../../features/firewall/accept-elements.ts'
+import { acceptedOf } from '../../features/firewall/firewall.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
+import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
 
 /**
  * The parts of `made`, networks as live attachments were made with them (newest first), that `current`, the networks

@@ -2,7 +2,7 @@
 // What links and tables of the kernel tell of a live attachment whose record was lost, and of its network: as much as
 // its rules and its place need to be built again after a flush. A removal needs less: names and reservations.
 
-import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/model/address.ts'
+import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/address.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
@@ -11,11 +11,11 @@ import type {
   NetworkSpec,
   PodAddress,
   VlanGateway,
-} from '../model/attachment.ts'
-import { type Element, elementsIn } from '../model/elements.ts'
-import { linkLocalCidr } from '../model/names.ts'
-import type { ObservedLink, ObservedTable } from '../model/observed.ts'
-import type { SetName } from '../model/sets.ts'
+} from '../../model/attachment.ts'
+import { type Element, elementsIn } from '../../model/elements.ts'
+import { linkLocalCidr } from '../../model/names.ts'
+import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
+import type { SetName } from '../../model/sets.ts'
 
 /** A live pod: its link of the host, and the pod's end of it. */
 export interface SeenPod {

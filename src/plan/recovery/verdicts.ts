@@ -2,9 +2,10 @@
 // What becomes of attachments, reservations, links and rules that may be garbage, and what is known of attachments
 // beyond their records. What no record and no live pod has is an orphan; what a pod may still use is reported.
 
-import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { defined } from '../../cni/model/defined.ts'
-import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { defined } from '../../cni/defined.ts'
+import { reservationName } from '../../features/host-ports.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import {
   hostLinkName,
   ifbName,
@@ -13,11 +14,10 @@ import {
   keyOfHostLink,
   keyOfIfb,
   networkDirName,
-} from '../model/names.ts'
-import type { ObservedLink, ObservedTable } from '../model/observed.ts'
-import { type AttachmentRecord, knownSpec, type NetnsIdentity, sameKey } from '../model/record.ts'
-import { reservationName } from '../rules/host-ports.ts'
-import { namedIn } from '../rules/orphan-elements.ts'
+} from '../../model/names.ts'
+import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
+import { type AttachmentRecord, knownSpec, type NetnsIdentity, sameKey } from '../../model/record.ts'
+import { namedIn } from './orphan-elements.ts'
 
 /** A reserved address or host port. `network`: its directory's name; absent: a host port, which is the node's. */
 export interface Reservation {

@@ -2,9 +2,10 @@
 // What is in each file of the state (docs/design.md, "State"). Text and numbers are what compile/ writes into batches,
 // which checks them there; what goes into commands of other firewalls is checked here.
 
-import { networkOf, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import type { Dns } from '../../cni/model/route.ts'
-import { emptyMemory, type Memory, type RememberedPeer } from '../agent/memory.ts'
+import { networkOf, overlaps, parseAddress, parseCidr } from '../../cni/address.ts'
+import type { Dns } from '../../cni/route.ts'
+import type { Cluster } from '../../features/cluster.ts'
+import type { ChainPlace, MarkAccept, ZoneMember } from '../../features/firewall/firewall.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
@@ -26,10 +27,9 @@ import type {
   Shaper,
   TuningSpec,
   VlanGateway,
-} from '../model/attachment.ts'
-import { type AttachmentRecord, type NetnsIdentity, type ProcessIdentity, sameKey } from '../model/record.ts'
-import type { Cluster } from '../rules/cluster-elements.ts'
-import type { ChainPlace, MarkAccept, ZoneMember } from '../rules/host-accept.ts'
+} from '../../model/attachment.ts'
+import { type AttachmentRecord, type NetnsIdentity, type ProcessIdentity, sameKey } from '../../model/record.ts'
+import { emptyMemory, type Memory, type RememberedPeer } from '../agent/memory.ts'
 import {
   believed,
   decoded,

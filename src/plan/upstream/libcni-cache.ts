@@ -2,13 +2,13 @@
 // What libcni keeps of each attachment (docs/design.md, "libcni's cache"): the list it ran, what the runtime
 // added to it, and the result. Older versions kept the result alone.
 
-import { asObject } from '../../cni/json/json-object.ts'
-import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
-import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
-import { ownType } from '../../cni/model/own-type.ts'
-import type { Result } from '../../cni/model/result.ts'
-import { readResult } from '../../cni/result/result-shapes.ts'
-import { hostLinkName } from '../model/names.ts'
+import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { asObject } from '../../cni/json-object.ts'
+import { ownType } from '../../cni/own-type.ts'
+import type { Result } from '../../cni/result.ts'
+import { readResult } from '../../cni/result-shapes.ts'
+import type { NetConf, PortMapping } from '../../config/net-conf.ts'
+import { hostLinkName } from '../../model/names.ts'
 
 /** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */
 export interface CachedAttachment {

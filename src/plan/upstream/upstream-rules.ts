@@ -2,8 +2,8 @@
 // Which rules of an `iptables-save` are the upstream plugins' for given attachments, and the input of
 // `iptables-restore --noflush` that takes these away and no other. A rule is deleted by its own text.
 
-import { formatAddress, parseAddress } from '../../cni/model/address.ts'
-import type { NftChain } from '../model/observed.ts'
+import { formatAddress, parseAddress } from '../../cni/address.ts'
+import type { NftChain } from '../../model/observed.ts'
 
 /** One table of a saved ruleset. `rules`: lines that start with `-A`. */
 interface SavedTable {

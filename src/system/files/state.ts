@@ -31,8 +31,8 @@
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import { networkDirName } from '../../plan/model/names.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import { networkDirName } from '../../model/names.ts'
 import { makeDirectory, type NamesIn, namesIn } from './files.ts'
 
 /** The state directory; moved by an environment variable in tests only. */

@@ -3,21 +3,21 @@
 // and FORWARD of each iptables variant in use. Only the chains on the way are listed. No table is created by looking.
 
 import { readFileSync } from 'node:fs'
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../../compile/host-accept.ts'
-import { listArguments } from '../../compile/nft.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import { type AcceptSpot, type ForeignRules, ourRules, searchSpot } from '../../features/firewall/accept-place.ts'
+import { type ChainPlace, placeText } from '../../features/firewall/firewall.ts'
+import { acceptPriority } from '../../model/accept-rules.ts'
+import { tableName } from '../../model/tables.ts'
+import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../../tools/accept-commands.ts'
 import {
   countForeignTargets,
   type ForeignChain,
   readForeignChains,
   readForeignRules,
   readRuleTexts,
-} from '../../compile/read-foreign-nft.ts'
-import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../../compile/read-iptables.ts'
-import { type AcceptSpot, type ForeignRules, ourRules, searchSpot } from '../../plan/rules/accept-place.ts'
-import { acceptPriority } from '../../plan/rules/accept-rules.ts'
-import { type ChainPlace, placeText } from '../../plan/rules/host-accept.ts'
-import { tableName } from '../../plan/rules/ruleset.ts'
+} from '../../tools/foreign-nft.ts'
+import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../../tools/iptables.ts'
+import { listArguments } from '../../tools/nft.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'

@@ -3,10 +3,10 @@
 // machine's lock calls these functions.
 
 import { rmSync } from 'node:fs'
-import { firewalldCommand, firewalldZoneCommand } from '../../compile/host-accept.ts'
-import type { NetworkSpec } from '../../plan/model/attachment.ts'
-import { acceptedOf, trustedZone, type ZoneMember } from '../../plan/rules/host-accept.ts'
+import { acceptedOf, trustedZone, type ZoneMember } from '../../features/firewall/firewall.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
 import { decodeZones, encodeZones } from '../../plan/state/state-files.ts'
+import { firewalldCommand, firewalldZoneCommand } from '../../tools/accept-commands.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
 import { isOnPath } from '../process/programs.ts'

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What another firewall refuses.
 
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import type { AcceptCommand } from '../../compile/host-accept.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import type { AcceptCommand } from '../../tools/accept-commands.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 
 /** CniError 100 of a change to a firewall of others: `what` could not be done, and why. */

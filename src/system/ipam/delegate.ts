@@ -2,9 +2,9 @@
 // Runs another CNI plugin as our IPAM: CNI spec 1.1.0, section 4. It gets our environment and our
 // configuration unchanged; its errors are passed on.
 
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import type { Verb } from '../../cni/model/invocation.ts'
-import { masked } from '../../cni/model/secrets.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import type { Verb } from '../../cni/invocation.ts'
+import { masked } from '../../cni/secrets.ts'
 import { isExecutable } from '../process/programs.ts'
 import type { Output, Run } from '../process/runner.ts'
 

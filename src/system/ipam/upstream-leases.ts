@@ -4,7 +4,7 @@
 
 import { rmSync, statSync } from 'node:fs'
 import { uptime } from 'node:os'
-import { parseAddress } from '../../cni/model/address.ts'
+import { parseAddress } from '../../cni/address.ts'
 import { namesIn, readText } from '../files/files.ts'
 
 /** host-local's default dataDir. */

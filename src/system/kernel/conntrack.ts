@@ -2,10 +2,10 @@
 // Deletes orphan conntrack entries, best effort: one process per family, after the rules are in place.
 
 import { networkInterfaces } from 'node:os'
-import { oneLine } from '../../cni/model/error.ts'
-import { readFlows } from '../../compile/read-flows.ts'
-import type { HostPort } from '../../plan/model/attachment.ts'
-import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../plan/rules/port-flows.ts'
+import { oneLine } from '../../cni/error.ts'
+import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../features/port-flows.ts'
+import type { HostPort } from '../../model/attachment.ts'
+import { readFlows } from '../../tools/read-flows.ts'
 import { isDiskRefusal, withTextFile } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Command, Output, Run } from '../process/runner.ts'

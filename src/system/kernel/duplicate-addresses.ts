@@ -2,9 +2,9 @@
 // enabledad: the wait for the answer of IPv6 duplicate address detection on the pod's interface.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError } from '../../cni/model/error.ts'
-import { podNetns } from '../../compile/ip.ts'
-import { readDocuments } from '../../compile/read-ip.ts'
+import { CniError } from '../../cni/error.ts'
+import { podNetns } from '../../tools/ip.ts'
+import { readDocuments } from '../../tools/read-ip.ts'
 import { nowMs } from '../process/clock.ts'
 import type { Place } from './execute.ts'
 
@@ -42,7 +42,7 @@ function duplicate(ifName: string, address: string): CniError {
 }
 
 /**
- * A pod that got the same first address got the same MAC (plan/model/names.ts), and its link-local address comes first.
+ * A pod that got the same first address got the same MAC (model/names.ts), and its link-local address comes first.
  */
 function macHint(address: string): string {
   return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's first address" : ''

@@ -4,8 +4,8 @@
 // is not ours to tear down: here we would find none of it, and forget it.
 
 import { readdirSync, readlinkSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
-import { type AttachmentRecord, describeHolder, type ProcessIdentity } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import { type AttachmentRecord, describeHolder, type ProcessIdentity } from '../../model/record.ts'
 import { seesNamespaces } from '../process/capabilities.ts'
 
 /** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */

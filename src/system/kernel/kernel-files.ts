@@ -12,10 +12,10 @@ import {
   readSync,
   writeFileSync,
 } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
-import type { FileOp } from '../../compile/batches.ts'
-import { isPodLinkName } from '../../plan/model/names.ts'
-import { forwardingKey } from '../../plan/modes/network.ts'
+import { CniError } from '../../cni/error.ts'
+import { forwardingKey } from '../../drivers/network.ts'
+import { isPodLinkName } from '../../model/names.ts'
+import type { FileOp } from '../../tools/batches.ts'
 import type { NamesIn } from '../files/files.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 

@@ -4,9 +4,9 @@
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { basename } from 'node:path'
-import { defined } from '../../cni/model/defined.ts'
-import { isPodLinkName } from '../../plan/model/names.ts'
-import type { AddressedLink, AddressedLinks } from '../../plan/model/observed.ts'
+import { defined } from '../../cni/defined.ts'
+import { isPodLinkName } from '../../model/names.ts'
+import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
 import { isOwnSysfs, linkNames } from './kernel-files.ts'
 
 /**

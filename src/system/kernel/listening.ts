@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a process of the node listens on a port: /proc/net, read only as far as needed.
 
-import { CniError } from '../../cni/model/error.ts'
-import type { HostPort } from '../../plan/model/attachment.ts'
-import { type Listener, listensOn, readListener } from '../../plan/rules/listening.ts'
+import { CniError } from '../../cni/error.ts'
+import { type Listener, listensOn, readListener } from '../../features/listening.ts'
+import type { HostPort } from '../../model/attachment.ts'
 import { blocksOf } from './kernel-files.ts'
 
 /** About 7000 sockets. Listening TCP sockets come first, so this bounds UDP only. */

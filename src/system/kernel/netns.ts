@@ -4,8 +4,8 @@
 
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CniError } from '../../cni/model/error.ts'
-import type { NetnsIdentity } from '../../plan/model/record.ts'
+import { CniError } from '../../cni/error.ts'
+import type { NetnsIdentity } from '../../model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { ownPidNamespace } from '../process/process-identity.ts'
 import type { Run } from '../process/runner.ts'

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the kernel, only where asked, and only at what is ours: named links, the pod, our table.
 
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import { toBatchLine } from '../../compile/batch-line.ts'
-import { readVlans } from '../../compile/bridge-tool.ts'
-import { podNetns } from '../../compile/ip.ts'
-import { listArguments } from '../../compile/nft.ts'
-import { readDocuments, readLinks, readRoutes, readRules } from '../../compile/read-ip.ts'
-import { readTable } from '../../compile/read-nft.ts'
-import { readAnswers, readQueue, type TcEntry } from '../../compile/read-tc.ts'
-import { reasonOf } from '../../compile/reason.ts'
-import {
-  emptyNamespace,
-  type ObservedNamespace,
-  type ObservedQueue,
-  type ObservedTable,
-} from '../../plan/model/observed.ts'
-import type { TableFamily } from '../../plan/model/sets.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type ObservedTable } from '../../model/observed.ts'
+import type { TableFamily } from '../../model/sets.ts'
+import { toBatchLine } from '../../tools/batch-line.ts'
+import { readVlans } from '../../tools/bridge-tool.ts'
+import { podNetns } from '../../tools/ip.ts'
+import { listArguments } from '../../tools/nft.ts'
+import { readDocuments, readLinks, readRoutes, readRules } from '../../tools/read-ip.ts'
+import { readTable } from '../../tools/read-nft.ts'
+import { readAnswers, readQueue, type TcEntry } from '../../tools/read-tc.ts'
+import { reasonOf } from '../../tools/reason.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Output, Run } from '../process/runner.ts'
 import { readKey } from './kernel-files.ts'

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one plan: each stage when those before it have ended well, its tools started beforehand where the plan says so.
 
-import { CommandError } from '../../compile/command-error.ts'
-import { readDocuments, readLinks, readRoutes } from '../../compile/read-ip.ts'
-import { readBase } from '../../compile/read-nft.ts'
-import type { Op } from '../../plan/model/op.ts'
-import { mainTable } from '../../plan/model/rtnetlink.ts'
+import type { Op } from '../../model/op.ts'
+import { mainTable } from '../../model/rtnetlink.ts'
 import { isEarly, isProven } from '../../plan/order/proof.ts'
 import type {
   BatchRun,
@@ -20,6 +17,9 @@ import type {
   Stage,
   StageRun,
 } from '../../plan/order/stage.ts'
+import { CommandError } from '../../tools/command-error.ts'
+import { readDocuments, readLinks, readRoutes } from '../../tools/read-ip.ts'
+import { readBase } from '../../tools/read-nft.ts'
 import type { Prestarted } from '../process/runner.ts'
 import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'

@@ -2,7 +2,7 @@
 // The node's allow-list of pod sysctls, the upstream tuning plugin's file and rules
 // (docs/design.md, "Upstream tuning"): a regular expression a line, not anchored; no file allows everything.
 
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { readText } from '../files/files.ts'
 
 const allowlistFile = '/etc/cni/tuning/allowlist.conf'

@@ -5,7 +5,7 @@
 // open, so that no other file can have its inode meanwhile.
 
 import { closeSync, constants, openSync, rmSync } from 'node:fs'
-import type { ProcessIdentity } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../model/record.ts'
 import { stateRoot } from '../files/state.ts'
 import { startTimeOf } from './process-identity.ts'
 

@@ -6,8 +6,8 @@
 
 import { type BigIntStats, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import type { ProcessIdentity } from '../../plan/model/record.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import type { ProcessIdentity } from '../../model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { callFile, type ProcessKind } from './call-file.ts'

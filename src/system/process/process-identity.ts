@@ -2,7 +2,7 @@
 // Who we are and whether another process still is: for lock and record owners (docs/design.md, "State").
 
 import { constants, readFileSync, readlinkSync } from 'node:fs'
-import type { AttachmentRecord, ProcessIdentity } from '../../plan/model/record.ts'
+import type { AttachmentRecord, ProcessIdentity } from '../../model/record.ts'
 
 /** This process. Reads four files of /proc. */
 export function ownProcessIdentity(): ProcessIdentity {

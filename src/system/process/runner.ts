@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only door to other programs: no shell, a deadline, LC_ALL=C so that compile/reason.ts can read
+// The only door to other programs: no shell, a deadline, LC_ALL=C so that tools/reason.ts can read
 // what they say, and a bound on what they may print.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
-import { CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/error.ts'
 import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'

@@ -5,7 +5,7 @@
 import { constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError, printable } from '../../cni/model/error.ts'
+import { CniError, printable } from '../../cni/error.ts'
 import { nowMs } from './clock.ts'
 import type { Deadline } from './runner.ts'
 

@@ -2,9 +2,9 @@
 // Reserved addresses of a network (reservations.ts), and those that are in their cooldown.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
-import type { Range } from '../../cni/model/net-conf.ts'
+import type { Range } from '../../config/net-conf.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
 import { type Releasing, release, reservationHolder } from './reservations.ts'

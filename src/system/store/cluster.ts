@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle agent` has written down of the cluster, for whoever sets rules up: also while no agent runs.
 
-import type { Cluster } from '../../plan/rules/cluster-elements.ts'
+import type { Cluster } from '../../features/cluster.ts'
 import { decodeCluster, encodeCluster } from '../../plan/state/state-files.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'

@@ -3,10 +3,10 @@
 // like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
 
 import { existsSync, rmSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
-import type { HostPort } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
-import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
+import { CniError } from '../../cni/error.ts'
+import { isPortConflict, portOf, reservationName } from '../../features/host-ports.ts'
+import type { HostPort } from '../../model/attachment.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { linkOnce, namesIn } from '../files/files.ts'
 import {
   isHeldBy,

@@ -3,11 +3,11 @@
 // finishing is one rename, and a later call finds what a killed one left by listing one directory.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import { CniError } from '../../cni/model/error.ts'
-import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
-import { networkDirName, recordFileName } from '../../plan/model/names.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { sharesRules } from '../../plan/modes/network-rules.ts'
+import { CniError } from '../../cni/error.ts'
+import { sharesRules } from '../../drivers/network-rules.ts'
+import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
+import { networkDirName, recordFileName } from '../../model/names.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../plan/state/state-files.ts'
 import { createText, limitBytes, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import {
@@ -197,7 +197,7 @@ function chainedNetworkOfRecords(files: NetworkFiles, names: NamesIn): NetworkSp
   return undefined
 }
 
-/** What the names of other records than those of main attachments end with (plan/model/names.ts). */
+/** What the names of other records than those of main attachments end with (model/names.ts). */
 const roleSuffix = /:(chained|ipam)$/
 
 /** Writes what the network's attachments share; what another release has added to it stays. */
@@ -211,7 +211,7 @@ export function allNetworks(names?: NamesIn): readonly NetworkSpec[] {
   return networkParts().flatMap((files) => knownNetwork(files, names) ?? [])
 }
 
-/** What chained attachments share has a name of its own (plan/modes/chained.ts). */
+/** What chained attachments share has a name of its own (drivers/chained.ts). */
 function isOf(files: NetworkFiles, { name }: NetworkSpec): boolean {
   const directory = files.directory.slice(files.directory.lastIndexOf('/') + 1)
   const isChained = isChainedPart(files)

@@ -5,8 +5,8 @@
 // one takes a lock.
 
 import { lstatSync } from 'node:fs'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, type ProcessIdentity, sameKey } from '../../plan/model/record.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
+import { type AttachmentRecord, type ProcessIdentity, sameKey } from '../../model/record.ts'
 import type { Reservation } from '../../plan/recovery/verdicts.ts'
 import { decodeRecord } from '../../plan/state/state-files.ts'
 import { namesIn, readText } from '../files/files.ts'

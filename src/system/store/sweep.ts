@@ -3,7 +3,7 @@
 // pile up on a node whose runtime kills many calls.
 
 import { existsSync, lstatSync, rmSync } from 'node:fs'
-import type { ProcessIdentity } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { type NetworkFiles, networkDirectories, setAside, stateRoot } from '../files/state.ts'
 import { ownPidNamespace } from '../process/process-identity.ts'

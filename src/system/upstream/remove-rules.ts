@@ -2,10 +2,7 @@
 // Takes the upstream plugins' rules for given attachments away: looks once per family and table, then
 // one transaction each. A tool that is not installed has left nothing.
 
-import { CniError, oneLine } from '../../cni/model/error.ts'
-import { chainRemovalText, listArguments, ruleRemovalText } from '../../compile/nft.ts'
-import { readUpstreamNftRules } from '../../compile/read-foreign-nft.ts'
-import { reasonOf } from '../../compile/reason.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
 import {
   iptablesRemovals,
   nftRemovals,
@@ -13,6 +10,9 @@ import {
   type UpstreamOwner,
   upstreamTables,
 } from '../../plan/upstream/upstream-rules.ts'
+import { readUpstreamNftRules } from '../../tools/foreign-nft.ts'
+import { chainRemovalText, listArguments, ruleRemovalText } from '../../tools/nft.ts'
+import { reasonOf } from '../../tools/reason.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 
 /** What the upstream plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */

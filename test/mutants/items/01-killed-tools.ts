@@ -56,12 +56,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ifb is made without the alias that says whose it is',
-    file: 'src/plan/link/bandwidth.ts',
+    file: 'src/features/bandwidth.ts',
     find: '    ...(alias === undefined\n',
     replace: '    ...(alias !== undefined\n',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/link/bandwidth.test.ts',
+      file: 'test/unit/features/bandwidth.test.ts',
       test: 'make the ifb only where it is used',
     },
   },

@@ -49,7 +49,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a gateway by hand goes when no pod has it',
-    file: 'src/plan/link/bridge-addresses.ts',
+    file: 'src/plan/ipam/bridge-addresses.ts',
     find: 'put.some((gateway) => gateway.address === address) && ',
     replace: '',
     caughtBy: {
@@ -60,7 +60,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a gateway goes that a pod still has',
-    file: 'src/plan/link/bridge-addresses.ts',
+    file: 'src/plan/ipam/bridge-addresses.ts',
     find: ' && !needed.includes(bareAddress(address))',
     replace: '',
     caughtBy: {

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'everybody within the subnet is masqueraded, bridged packets included',
-    file: 'src/compile/nft.ts',
+    file: 'src/tools/nft.ts',
     find: "'ip saddr . ip daddr @hairpin4 iifname . oifname @hairpinlink ct status dnat masquerade'",
     replace: "'ip saddr . ip daddr @hairpin4 ct status dnat masquerade'",
     caughtBy: {
@@ -16,9 +16,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a pod on a bridge does not reach itself by its host port',
-    file: 'src/plan/modes/build-spec.ts',
+    file: 'src/drivers/specs.ts',
     find: 'selfHairpin: own.selfHairpin ?? hostPorts?.snat ?? false,',
     replace: 'selfHairpin: own.selfHairpin ?? false,',
-    caughtBy: { project: 'unit', file: 'test/unit/plan/rules/hairpin.test.ts', test: 'has host ports' },
+    caughtBy: { project: 'unit', file: 'test/unit/features/hairpin.test.ts', test: 'has host ports' },
   },
 ]

@@ -5,14 +5,14 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'packets to ::1 are looked up among the host ports',
-    file: 'src/plan/rules/ruleset.ts',
+    file: 'src/model/tables.ts',
     find: "rulesOf('loopback6', 'gate4',",
     replace: "rulesOf('gate4',",
     caughtBy: { project: 'netns', file: 'test/netns/ports/host-ports.test.ts', test: 'leave ::1 to the node' },
   },
   {
     name: 'a process of the node on ::1 keeps a pod from its host port',
-    file: 'src/plan/rules/listening.ts',
+    file: 'src/features/listening.ts',
     find: " || listener.address === '::1'",
     replace: '',
     caughtBy: {

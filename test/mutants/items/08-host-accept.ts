@@ -5,29 +5,29 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the accept goes before a conditional drop of the administrator',
-    file: 'src/plan/rules/accept-place.ts',
+    file: 'src/features/firewall/accept-place.ts',
     find: "    if (!rule.isUnconditional) {\n      if (rule.act === 'drop') state",
     replace: "    if (!rule.isUnconditional && rule.act !== 'drop') {\n      if (rule.act === 'log') state",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/rules/accept-place.test.ts',
+      file: 'test/unit/features/accept-place.test.ts',
       test: 'is behind drops that are named',
     },
   },
   {
     name: 'whoever is in nonMasqueradeCIDRs or acceptFrom gets new connections with established too',
-    file: 'src/plan/rules/host-accept.ts',
+    file: 'src/features/firewall/firewall.ts',
     find: "acceptNew: firewall?.hostAccept === 'established' ? 'none' : { to: subnets, from },",
     replace: 'acceptNew: { to: subnets, from },',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/rules/host-accept.test.ts',
+      file: 'test/unit/features/host-accept.test.ts',
       test: 'is no new connection with established',
     },
   },
   {
     name: 'a packet that comes with the bit set is let in',
-    file: 'src/plan/rules/accept-rules.ts',
+    file: 'src/model/accept-rules.ts',
     find: "  'admit-clear',\n",
     replace: '',
     caughtBy: {

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'args.cni switches tuning on where nobody configured it',
-    file: 'src/cni/config/config-tuning.ts',
+    file: 'src/features/config-tuning.ts',
     find: '  if (tuning === undefined) return undefined\n',
     replace:
       '  if (tuning === undefined) return raw.args?.cni && readTuning({ ...raw, tuning: {} }, invocation, stdin)\n',
@@ -17,9 +17,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an empty tuning key does not switch args.cni on',
-    file: 'src/cni/config/config-tuning.ts',
+    file: 'src/features/config-tuning.ts',
     find: '  if (tuning === undefined) return undefined\n',
     replace: '  if (tuning === undefined || Object.keys(tuning).length === 0) return undefined\n',
-    caughtBy: { project: 'unit', file: 'test/unit/cni/config/config-features.test.ts', test: 'tuning' },
+    caughtBy: { project: 'unit', file: 'test/unit/config/config-features.test.ts', test: 'tuning' },
   },
 ]

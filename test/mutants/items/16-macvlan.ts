@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a macvlan is torn down by the name that it was to have',
-    file: 'src/plan/modes/macvlan.ts',
+    file: 'src/drivers/macvlan.ts',
     find: "kind: 'group.del',\n    group: podLinkGroup(spec.key),",
     replace: "kind: 'link.del',\n    dev: spec.key.ifName,",
     caughtBy: {
@@ -16,12 +16,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a passthru has a MAC of its own in result and record',
-    file: 'src/plan/modes/macvlan.ts',
+    file: 'src/drivers/macvlan.ts',
     find: "mode === 'passthru' ? link.mac : mac",
     replace: "mode === 'vepa' ? link.mac : mac",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/modes/macvlan.test.ts',
+      file: 'test/unit/drivers/macvlan.test.ts',
       test: 'is not put on Wi-Fi, but for passthru',
     },
   },

@@ -5,16 +5,16 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a port of one address and of any are no conflict',
-    file: 'src/plan/rules/host-ports.ts',
+    file: 'src/features/host-ports.ts',
     find: "(addresses[0] === addresses[1] || addresses.includes('any'))",
     replace: 'addresses[0] === addresses[1]',
-    caughtBy: { project: 'unit', file: 'test/unit/plan/rules/host-port-elements.test.ts', test: 'isPortConflict' },
+    caughtBy: { project: 'unit', file: 'test/unit/features/host-port-elements.test.ts', test: 'isPortConflict' },
   },
   {
     name: 'a mapping of 0.0.0.0 is one of that address',
-    file: 'src/plan/rules/host-ports.ts',
+    file: 'src/features/host-ports.ts',
     find: 'const isAny = hostIp === undefined || isUnspecified(hostIp)',
     replace: 'const isAny = hostIp === undefined',
-    caughtBy: { project: 'unit', file: 'test/unit/plan/rules/host-ports.test.ts', test: 'IPv4 everywhere for 0.0.0.0' },
+    caughtBy: { project: 'unit', file: 'test/unit/features/host-ports.test.ts', test: 'IPv4 everywhere for 0.0.0.0' },
   },
 ]

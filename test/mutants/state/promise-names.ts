@@ -5,34 +5,34 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'parts of a key run together',
-    file: 'src/plan/model/names.ts',
+    file: 'src/model/names.ts',
     find: "['link', key.network, key.containerId, key.ifName].join('\\0')",
     replace: "['link', key.network, key.containerId, key.ifName].join('')",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/model/names.property.test.ts',
+      file: 'test/unit/model/names.property.test.ts',
       test: 'of different attachments are different, also where the parts run together',
     },
   },
   {
     name: 'a MAC may be a manufacturer’s',
-    file: 'src/plan/model/names.ts',
+    file: 'src/model/names.ts',
     find: '& 0xfc) | 0x02',
     replace: '& 0xfc)',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/model/names.property.test.ts',
+      file: 'test/unit/model/names.property.test.ts',
       test: 'are locally administered and unicast',
     },
   },
   {
     name: 'a pod’s MAC follows the attachment, not the address',
-    file: 'src/plan/model/names.ts',
+    file: 'src/model/names.ts',
     find: 'if (cidr.family === 4) return toMac',
     replace: "if (cidr.family === 4 && key.ifName === '') return toMac",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/model/names.property.test.ts',
+      file: 'test/unit/model/names.property.test.ts',
       test: 'of pods follow an IPv4 address one to one',
     },
   },

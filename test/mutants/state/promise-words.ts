@@ -5,23 +5,23 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a comment sign reaches a batch',
-    file: 'src/compile/batch-line.ts',
+    file: 'src/tools/batch-line.ts',
     find: 'const unbearable = /[#',
     replace: 'const unbearable = /[',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/compile/batch-line.property.test.ts',
+      file: 'test/unit/tools/batch-line.property.test.ts',
       test: 'is read back by iproute2 as the same words, or refuses them',
     },
   },
   {
     name: 'a pattern reaches an nft set',
-    file: 'src/compile/nft.ts',
+    file: 'src/tools/nft.ts',
     find: '[\\w!$&()+,.:-@',
     replace: '[\\w!$&()*+,.:-@',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/compile/nft.test.ts',
+      file: 'test/unit/tools/nft.test.ts',
       test: 'are refused when they are not plain: %j',
     },
   },

@@ -16,12 +16,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a result that nobody reads is no reason for a DEL',
-    file: 'src/cni/dispatch.ts',
+    file: 'src/commands/call/dispatch.ts',
     find: "...(invocation.verb === 'ADD' ? { teardown:",
     replace: "...(invocation.verb === 'CHECK' ? { teardown:",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/cni/dispatch.test.ts',
+      file: 'test/unit/commands/dispatch.test.ts',
       test: 'an ADD whose result nobody reads is taken back by DEL, no other call',
     },
   },

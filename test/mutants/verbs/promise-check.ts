@@ -16,12 +16,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an operation that was not applied is no difference',
-    file: 'src/plan/difference/difference.ts',
+    file: 'src/plan/order/difference.ts',
     find: 'return linkDifference(op, place, observed)',
     replace: "return op.in === 'host' ? [] : linkDifference(op, place, observed)",
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/difference/difference.test.ts',
+      file: 'test/unit/plan/difference.test.ts',
       test: 'is every operation, once, where there is nothing',
     },
   },

@@ -16,13 +16,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'DEL reads the whole configuration, and fails where a part of it is wrong',
-    file: 'src/cni/dispatch.ts',
+    file: 'src/commands/call/dispatch.ts',
     find: 'await handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))\n    return',
     replace:
       'await handlers.del(invocation, (readConfig(stdin, invocation), readDelConfig(stdin, invocation.ownTypes)))\n    return',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/cni/dispatch.test.ts',
+      file: 'test/unit/commands/dispatch.test.ts',
       test: 'DEL of a good container id and name succeeds whatever else the configuration holds',
     },
   },

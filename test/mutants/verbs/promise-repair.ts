@@ -5,14 +5,14 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a flushed rule is not missed',
-    file: 'src/plan/rules/ruleset.ts',
+    file: 'src/model/tables.ts',
     find: 'rules.every(({ comment }) => listed.comments.has(comment))',
     replace: 'rules.length > 0',
     caughtBy: { project: 'netns', file: 'test/netns/firewall/flushed.test.ts', test: 'brings six pods back when' },
   },
   {
     name: 'a bridge that is made anew gets no port back',
-    file: 'src/plan/modes/bridge.ts',
+    file: 'src/drivers/bridge.ts',
     find: 'if (host === undefined || port === undefined) return []\n  const { bridge: master } = port',
     replace:
       "if (host === undefined || port === undefined || host.name !== '') return []\n  const { bridge: master } = port",

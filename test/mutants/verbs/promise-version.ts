@@ -5,16 +5,16 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'VERSION answers in its own version',
-    file: 'src/cni/dispatch.ts',
+    file: 'src/commands/call/dispatch.ts',
     find: 'cniVersion = readVersionRequest(await input.stdin())',
     replace: 'readVersionRequest(await input.stdin())',
-    caughtBy: { project: 'unit', file: 'test/unit/cni/dispatch.test.ts', test: 'VERSION with stdin %s' },
+    caughtBy: { project: 'unit', file: 'test/unit/commands/dispatch.test.ts', test: 'VERSION with stdin %s' },
   },
   {
     name: 'VERSION fails where stdin is no JSON',
-    file: 'src/cni/dispatch.ts',
+    file: 'src/commands/call/dispatch.ts',
     find: 'if (cause instanceof CniError && cause.code === CniCode.interrupted) throw cause',
     replace: 'throw cause',
-    caughtBy: { project: 'unit', file: 'test/unit/cni/dispatch.test.ts', test: 'VERSION with stdin %s' },
+    caughtBy: { project: 'unit', file: 'test/unit/commands/dispatch.test.ts', test: 'VERSION with stdin %s' },
   },
 ]

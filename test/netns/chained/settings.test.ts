@@ -2,7 +2,7 @@
 // Kernel settings of the pod and of the host: those that are asked for, and those that a network needs.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { hostLinkName } from '../../../src/plan/model/names.ts'
+import { hostLinkName } from '../../../src/model/names.ts'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'

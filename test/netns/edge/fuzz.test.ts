@@ -5,7 +5,7 @@
 
 import { execa } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { CniCode } from '../../../src/cni/model/error-code.ts'
+import { CniCode } from '../../../src/cni/error-code.ts'
 import { knownOf, withoutShared } from '../../support/allowance.ts'
 import { randomFrom } from '../../support/damage/damage.ts'
 import { corpusText, type RawCall, readCorpus } from '../../support/fuzz/corpus.ts'

@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CniError } from '../../../src/cni/model/error.ts'
+import type { CniError } from '../../../src/cni/error.ts'
 import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
 import { withLock } from '../../../src/system/store/lock.ts'
 

@@ -5,7 +5,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { diagnoses } from '../../../src/catalogue/diagnosis.ts'
-import { CniCode, codeOfId, idsOfCode } from '../../../src/cni/model/error-code.ts'
+import { CniCode, codeOfId, idsOfCode } from '../../../src/cni/error-code.ts'
 import { idsNamedIn, idsOfFamily } from '../../support/ids.ts'
 
 it.each(['lint', 'doctor'])('every finding of %s is found somewhere', (family) => {

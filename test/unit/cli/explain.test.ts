@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { type Diagnosis, diagnosis } from '../../../src/catalogue/diagnosis.ts'
 import { errorCodes, ownErrors } from '../../../src/cli/explain/recognise.ts'
-import { CniCode } from '../../../src/cni/model/error-code.ts'
+import { CniCode } from '../../../src/cni/error-code.ts'
 import { runCli } from '../../support/collect.ts'
 import { idsOfFamily } from '../../support/ids.ts'
 

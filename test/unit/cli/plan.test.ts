@@ -3,10 +3,10 @@
 
 import { expect, it } from 'vitest'
 import { plansOf } from '../../../src/cli/plan/plan.ts'
-import type { CniError } from '../../../src/cni/model/error.ts'
+import type { CniError } from '../../../src/cni/error.ts'
 import { opsOf } from '../../../src/plan/order/stage.ts'
 import { runCli } from '../../support/collect.ts'
-import { lineOf } from '../cni/model/call.ts'
+import { lineOf } from '../cni/call.ts'
 
 const planOf = async (stdin: string, what?: Parameters<typeof plansOf>[1]) =>
   (await plansOf(stdin, what)).flatMap((plan) => opsOf(plan))

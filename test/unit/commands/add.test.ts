@@ -4,13 +4,13 @@
 
 import { expect, it } from 'vitest'
 import type { Finds } from '../../../src/cli/plan/assume.ts'
-import type { Role } from '../../../src/cni/model/net-conf.ts'
-import { aliasOf } from '../../../src/plan/model/names.ts'
-import { emptyNamespace } from '../../../src/plan/model/observed.ts'
+import type { Role } from '../../../src/config/net-conf.ts'
+import { aliasOf } from '../../../src/model/names.ts'
+import { emptyNamespace } from '../../../src/model/observed.ts'
 import type { NetworkFacts } from '../../../src/plan/order/facts.ts'
 import { goldenKey } from '../../support/golden.ts'
 import { type AddPort, failing, type Happens, storyOfAdd } from '../../support/stories.ts'
-import { type Json, readAny } from '../cni/model/call.ts'
+import { type Json, readAny } from '../cni/call.ts'
 
 const bridge = { podcidr: '10.1.0.0/24' }
 const dual = { podcidr: ['10.1.0.0/24', 'fd00:1::/64'] }

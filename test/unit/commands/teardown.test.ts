@@ -6,7 +6,7 @@ import type { TeardownPort } from '../../../src/commands/teardown/remove-attachm
 import { type Removal, removalFromIds, removalOf } from '../../../src/plan/order/removal.ts'
 import { goldenKey, specsOf } from '../../support/golden.ts'
 import { failing, type Happens, storyOfDel } from '../../support/stories.ts'
-import { type Json, read } from '../cni/model/call.ts'
+import { type Json, read } from '../cni/call.ts'
 
 const lease = { ips: [{ address: '10.1.0.2/24', gateway: '10.1.0.1' }], routes: [] }
 const bridge = { podcidr: '10.1.0.0/24' }

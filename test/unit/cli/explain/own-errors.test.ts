@@ -5,8 +5,8 @@ import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
 import { ownErrors, recognise } from '../../../../src/cli/explain/recognise.ts'
-import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src/cni/model/error.ts'
-import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src/cni/model/error-code.ts'
+import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src/cni/error.ts'
+import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src/cni/error-code.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()

@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { PluginEntry } from '../../../../src/cli/lint/list.ts'
 import { readOwn } from '../../../../src/cli/lint/own-plugin.ts'
-import { readConfig } from '../../../../src/cni/config/config.ts'
-import { CniError } from '../../../../src/cni/model/error.ts'
-import { callOf } from '../../cni/model/call.ts'
+import { CniError } from '../../../../src/cni/error.ts'
+import { readConfig } from '../../../../src/config/config.ts'
+import { callOf } from '../../cni/call.ts'
 
 const text = fc.constantFrom(
   '',

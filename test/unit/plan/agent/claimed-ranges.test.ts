@@ -3,7 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Cidr, includes, networkOf, overlaps } from '../../../../src/cni/model/address.ts'
+import { type Cidr, includes, networkOf, overlaps } from '../../../../src/cni/address.ts'
 import { claimedRanges } from '../../../../src/plan/agent/node-ranges.ts'
 
 const range = fc

@@ -3,7 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Cidr, parseCidr } from '../../../../src/cni/model/address.ts'
+import { type Cidr, parseCidr } from '../../../../src/cni/address.ts'
 import { clusterNode } from '../../../../src/plan/agent/cluster-node.ts'
 import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
 import { changedProblems } from '../../../../src/plan/agent/problem.ts'

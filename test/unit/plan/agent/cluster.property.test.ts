@@ -11,7 +11,7 @@ import {
   overlaps,
   parseAddress,
   parseCidr,
-} from '../../../../src/cni/model/address.ts'
+} from '../../../../src/cni/address.ts'
 import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
 import {
   hereByRoutes,

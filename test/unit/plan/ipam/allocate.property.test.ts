@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold for every pool: no address twice, none that is not the pods', all of them in the end.
+
 import fc from 'fast-check'
 import { IPv4, IPv4CidrRange, IPv6, IPv6CidrRange } from 'ip-num'
 import { expect, it } from 'vitest'
-import { readExclude, readRangeSets } from '../../../../src/cni/config/ranges.ts'
-import { formatCidr } from '../../../../src/cni/model/address.ts'
+import { formatCidr } from '../../../../src/cni/address.ts'
+import { readExclude, readRangeSets } from '../../../../src/config/ranges.ts'
 import { candidates, capacity, firstFree } from '../../../../src/plan/ipam/allocate.ts'
 
 const expand = (text: string) => (text.includes(':') ? new IPv6(text) : new IPv4(text)).toString()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which addresses are tried. /29: .1 is the gateway, .2 to .6 can be given out.
+
 import { describe, expect, it } from 'vitest'
-import { readRangeSets } from '../../../../src/cni/config/ranges.ts'
-import type { Range } from '../../../../src/cni/model/net-conf.ts'
+import type { Range } from '../../../../src/config/net-conf.ts'
+import { readRangeSets } from '../../../../src/config/ranges.ts'
 import { candidates, capacity, firstFree, rangeOf } from '../../../../src/plan/ipam/allocate.ts'
 
 /** A set from lines `subnet [start [end [gateway]]]`. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requested addresses, and the errors for those that cannot be had.
+
 import { describe, expect, it } from 'vitest'
-import { readRangeSets } from '../../../../src/cni/config/ranges.ts'
-import { CniError } from '../../../../src/cni/model/error.ts'
-import { CniCode } from '../../../../src/cni/model/error-code.ts'
+import { CniError } from '../../../../src/cni/error.ts'
+import { CniCode } from '../../../../src/cni/error-code.ts'
+import { readRangeSets } from '../../../../src/config/ranges.ts'
 import { chooseRequested, exhausted, requestTaken } from '../../../../src/plan/ipam/request.ts'
 
 const SETS = readRangeSets(

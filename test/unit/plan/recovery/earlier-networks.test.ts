@@ -2,10 +2,10 @@
 // What pods of an earlier configuration still need, beside the one of today.
 
 import { describe, expect, it } from 'vitest'
-import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
+import type { NetworkSpec } from '../../../../src/model/attachment.ts'
 import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src/plan/recovery/earlier-networks.ts'
 import { specsOf } from '../../../support/golden.ts'
-import { type Json, read } from '../../cni/model/call.ts'
+import { type Json, read } from '../../cni/call.ts'
 
 const networkOf = (conf: Json): NetworkSpec => specsOf(read(conf), { ips: [], routes: [] }).network
 const small = networkOf({ podcidr: '10.1.0.0/24' })

@@ -2,7 +2,7 @@
 // Which bridges are over: ours, of an earlier range alone, with nothing plugged in, and asked for by nobody.
 
 import { describe, expect, it } from 'vitest'
-import { emptyNamespace, type ObservedLink } from '../../../../src/plan/model/observed.ts'
+import { emptyNamespace, type ObservedLink } from '../../../../src/model/observed.ts'
 import { formerBridges, isOfRanges } from '../../../../src/plan/recovery/earlier-networks.ts'
 
 const ranges = ['10.244.1.0/24', 'fd00:10:244:1::/64']

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { type AttachmentFacts, judgeAttachment } from '../../../../src/plan/recovery/verdicts.ts'
-import { intent as record } from '../model/intent-record.ts'
+import { intent as record } from '../../model/intent-record.ts'
 
 const dead: AttachmentFacts = { record, netns: 'gone', host: 'here', isListed: false, isOld: true }
 

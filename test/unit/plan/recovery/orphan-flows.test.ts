@@ -2,16 +2,16 @@
 // The conntrack entries that must go with host ports, and those that must not.
 
 import { describe, expect, it } from 'vitest'
-import { readFlows } from '../../../../src/compile/read-flows.ts'
-import { hostPortSpec } from '../../../../src/plan/rules/host-ports.ts'
+import { hostPortSpec } from '../../../../src/features/host-ports.ts'
 import {
   type FlowSelections,
   flowsAfterDel,
   flowsBeforeAdd,
   flowsToList,
   withoutConnections,
-} from '../../../../src/plan/rules/port-flows.ts'
-import { type Json, read } from '../../cni/model/call.ts'
+} from '../../../../src/features/port-flows.ts'
+import { readFlows } from '../../../../src/tools/read-flows.ts'
+import { type Json, read } from '../../cni/call.ts'
 
 const ips = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]
 const portsOf = (portMappings: readonly Json[]) =>

@@ -9,7 +9,7 @@ import {
   reservationText,
 } from '../../../../src/plan/recovery/verdicts.ts'
 import { mappingsOf } from '../../../../src/plan/upstream/libcni-cache.ts'
-import { intent as holder } from '../model/intent-record.ts'
+import { intent as holder } from '../../model/intent-record.ts'
 
 /** Of a pod that is gone, with its record. */
 const lost: ReservationFacts = {

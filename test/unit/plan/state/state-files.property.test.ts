@@ -4,10 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../../src/cni/model/error.ts'
-import { toLanes } from '../../../../src/compile/batches.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../../../src/plan/model/attachment.ts'
-import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
+import { CniError } from '../../../../src/cni/error.ts'
 import {
   afterRuleOps,
   attachmentRuleOps,
@@ -17,12 +14,15 @@ import {
   podTeardownOps,
   queueingOps,
   teardownOps,
-} from '../../../../src/plan/modes/attach.ts'
-import { portOps } from '../../../../src/plan/modes/bridge.ts'
-import { bridgeOps } from '../../../../src/plan/modes/network.ts'
-import { refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
+} from '../../../../src/drivers/attach.ts'
+import { portOps } from '../../../../src/drivers/bridge.ts'
+import { bridgeOps } from '../../../../src/drivers/network.ts'
+import { refilledRuleOps } from '../../../../src/drivers/network-rules.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../../../src/model/attachment.ts'
+import type { AttachmentRecord } from '../../../../src/model/record.ts'
 import { recordReservations } from '../../../../src/plan/recovery/verdicts.ts'
 import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../../../src/plan/state/state-files.ts'
+import { toLanes } from '../../../../src/tools/batches.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const
 const route = { dst: '10.9.0.0/16', gw: '10.1.0.1', src: '10.1.0.2', table: 100 }

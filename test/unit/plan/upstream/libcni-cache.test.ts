@@ -2,7 +2,7 @@
 // libcni's cache entries, of its present format and of the one before.
 
 import { describe, expect, it } from 'vitest'
-import { hostLinkName } from '../../../../src/plan/model/names.ts'
+import { hostLinkName } from '../../../../src/model/names.ts'
 import {
   cachedAddresses,
   cachedTypes,

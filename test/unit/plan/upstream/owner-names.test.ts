@@ -2,8 +2,6 @@
 // The upstream plugins' names (vectors of their own tests), and which of their rules are whose.
 
 import { describe, expect, it } from 'vitest'
-import { chainRemovalText, ruleRemovalText } from '../../../../src/compile/nft.ts'
-import { readUpstreamNftRules } from '../../../../src/compile/read-foreign-nft.ts'
 import {
   acceptedAddresses,
   iptablesPods,
@@ -13,6 +11,8 @@ import {
   sha512Hex,
   upstreamNames,
 } from '../../../../src/plan/upstream/upstream-rules.ts'
+import { readUpstreamNftRules } from '../../../../src/tools/foreign-nft.ts'
+import { chainRemovalText, ruleRemovalText } from '../../../../src/tools/nft.ts'
 
 const owner = (containerId: string, addresses: readonly string[], accepts: readonly string[] = addresses) => ({
   network: 'net',

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of others that packets meet before they are forwarded (the prerouting hook), and on their way to the node
+// itself (the input hook). Chains that translate addresses are not meant: what drops is of type filter.
+
+import type { ChainPlace } from '../../features/firewall/firewall.ts'
+import { tableName } from '../../model/tables.ts'
+import { foreignChains, hasLegacyTable } from '../../system/firewalls/foreign-firewalls.ts'
+import { isOnPath } from '../../system/process/programs.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { listChainCommand } from '../../tools/accept-commands.ts'
+import type { ForeignChain } from '../../tools/foreign-nft.ts'
+import { dropsByPolicy, readIptablesRules } from '../../tools/iptables.ts'
+
+export type EntryHook = 'prerouting' | 'input'
+
+/** A base chain. `drops`: its policy is drop. */
+export interface EntryChain {
+  readonly hook: EntryHook
+  readonly base: ChainPlace
+  readonly drops: boolean
+}
+
+/** Where the tables of iptables have their chains. */
+const ofIptables = [
+  { table: 'raw', chain: 'PREROUTING', hook: 'prerouting' },
+  { table: 'mangle', chain: 'PREROUTING', hook: 'prerouting' },
+  { table: 'mangle', chain: 'INPUT', hook: 'input' },
+  { table: 'filter', chain: 'INPUT', hook: 'input' },
+] as const
+
+/** Looks: a process, one more for each chain of iptables. Throws CniError 100 when nft does not tell. */
+export async function entryChains(run: Run): Promise<readonly EntryChain[]> {
+  const chains = await foreignChains(run)
+  const iptables = (['ip', 'ip6'] as const).flatMap((prefix) => iptablesChains(prefix, chains))
+  const read = iptables.map(async ({ base, hook }): Promise<readonly EntryChain[]> => {
+    const { code, stdout } = await run(listChainCommand(base))
+    const isRead = code === 0 && !isOfFirewalld(stdout, base.chain)
+    return isRead ? [{ hook, base, drops: dropsByPolicy(stdout, base.chain) }] : []
+  })
+  return [...(await Promise.all(read)).flat(), ...nftChains(chains)]
+}
+
+function iptablesChains(prefix: 'ip' | 'ip6', chains: readonly ForeignChain[]) {
+  const nft = isOnPath(`${prefix}tables-nft`) ? `${prefix}tables-nft` : undefined
+  const legacy = [`${prefix}tables-legacy`, `${prefix}tables`].find(isOnPath)
+  return ofIptables.flatMap(({ table, chain, hook }) => {
+    const isThere = chains.some((each) => each.family === prefix && each.table === table && each.name === chain)
+    const programs = [...(isThere ? [nft] : []), ...(hasLegacyTable(prefix, table) ? [legacy] : [])]
+    return programs.flatMap((program) => {
+      if (program === undefined) return []
+      const base = { kind: 'iptables', program, chain, ...(table === 'filter' ? {} : { table }) } as const
+      return [{ base, hook }]
+    })
+  })
+}
+
+/** Those that no program of iptables shows; firewalld's are changed by its own command only. */
+function nftChains(chains: readonly ForeignChain[]): readonly EntryChain[] {
+  const isShown = ({ family, table, name }: ForeignChain) =>
+    isOnPath(`${family}tables-nft`) && ofIptables.some((each) => each.table === table && each.chain === name)
+  const isOthers = ({ family, table }: ForeignChain) =>
+    table !== 'firewalld' && !(family === 'inet' && table === tableName)
+  return chains.flatMap((each) => {
+    const { family, table, name, type, hook, policy } = each
+    if (type !== 'filter' || (hook !== 'prerouting' && hook !== 'input')) return []
+    if (!['inet', 'ip', 'ip6'].includes(family) || !isOthers(each) || isShown(each)) return []
+    return [
+      {
+        hook,
+        base: { kind: 'nft', family, table, chain: name },
+        drops: policy === 'drop',
+      } as const,
+    ]
+  })
+}
+
+/** With the iptables backend its chains are led to from the built-in ones. */
+function isOfFirewalld(listing: string, chain: string): boolean {
+  return readIptablesRules(listing, chain).some(({ target }) => target === `${chain}_direct`)
+}

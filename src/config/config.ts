@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// stdin and the call -> NetConf: every key checked, every default filled in, nothing touched.
+
+import { defined } from '../cni/defined.ts'
+import { readAs } from '../cni/fields.ts'
+import { configError, notA, quote, unsupported } from '../cni/invalid-config.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../cni/json.ts'
+import { lookUp, withKnownKeys } from '../cni/json-keys.ts'
+import { asObject } from '../cni/json-object.ts'
+import { linkNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
+import { ownType } from '../cni/own-type.ts'
+import type { Result } from '../cni/result.ts'
+import { readPrevResult, refuseUnrepresentable } from '../cni/result-shapes.ts'
+import { checkMasqBackend, readBandwidth, readSbr } from '../features/config-features.ts'
+import { readPortMappings, readPortmap } from '../features/config-ports.ts'
+import { readPodMac, readTuning } from '../features/config-tuning.ts'
+import { readFirewall } from '../features/firewall/config-firewall.ts'
+import { readBridge, readInterface, usualMode } from './bridge-keys.ts'
+import { readIpam } from './ipam.ts'
+import { checkIpv6Mtu } from './mtu.ts'
+import type {
+  AttachmentId,
+  BridgeConf,
+  DelConf,
+  FeatureConf,
+  IpamConf,
+  IpamNetConf,
+  MacvlanConf,
+  MacvlanNetConf,
+  Mode,
+  NetConf,
+  OwnNetConf,
+  Role,
+} from './net-conf.ts'
+import { readCidrs, readTopDns } from './routes.ts'
+import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig } from './schema.ts'
+
+const attachmentKeys = ['cni.dev/valid-attachments', 'cni.dev/attachments'] as const
+
+/** What a call is about, before its keys are read. */
+interface Call {
+  readonly head: ConfigHead
+  readonly invocation: Invocation
+  readonly stdin: string
+}
+
+/** `null` is an empty list (libcni without attachments); an absent key is no list at all. */
+function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentId[] | undefined {
+  const key = attachmentKeys.find((name) => lookUp(root, name) !== undefined)
+  if (key === undefined) return undefined
+  return (raw[key] ?? []).map(({ containerID, ifname }, index) => {
+    if (containerID && ifname) return { containerId: containerID, ifName: ifname }
+    const hint = 'use {"containerID": "x", "ifname": "eth0"}'
+    throw configError([key, index], 'containerID or ifname is missing', { id: 'attachment-incomplete', hint })
+  })
+}
+
+/**
+ * `mode`, or `loopback` by the executable's name: containerd sends `type` alone to the plugin of that name (go-cni,
+ * WithLoNetwork).
+ */
+function modeIn(root: JsonObject, type: string): unknown {
+  return lookUp(root, 'mode') ?? (type === 'loopback' ? type : undefined)
+}
+
+/** ADD and CHECK consult it; GC and STATUS get none (CNI spec 1.1.0, section 4). */
+function readPrevious({ head, invocation }: Call): Result | undefined {
+  const value = lookUp(head.root, 'prevResult') ?? undefined
+  const isOptional = invocation.verb === 'ADD' || modeIn(head.root, head.type) === 'loopback'
+  if (isOptional && value === undefined) return undefined
+  if (invocation.verb !== 'ADD' && invocation.verb !== 'CHECK') return undefined
+  if (value !== undefined) return readPrevResult(value, head.cniVersion)
+  const hint = 'CHECK compares with the result of ADD: send that'
+  throw configError(['prevResult'], 'Required prevResult missing', { id: 'prev-result-missing', hint })
+}
+
+function podOf({ args }: Invocation): NetConf['pod'] {
+  const { podNamespace: namespace, podName: name, podUid: uid } = args
+  return namespace === undefined || name === undefined ? undefined : { namespace, name, ...defined({ uid }) }
+}
+
+/** `false`, "off" and 0 are off, as is an absent key. */
+function switchOf<T>(value: T | false | 0 | 'off' | undefined): T | undefined {
+  return value === false || value === 0 || value === 'off' ? undefined : value
+}
+
+/** The fields of every configuration. */
+function commonConf(raw: RawConfig, call: Call, ipam: IpamConf) {
+  const { head, invocation, stdin } = call
+  return {
+    cniVersion: head.cniVersion,
+    name: head.name,
+    type: head.type,
+    ipam,
+    stdin,
+    ...defined({
+      validAttachments: readAttachments(raw, head.root),
+      pod: podOf(invocation),
+      log: switchOf(raw.log) as true | string | undefined,
+      record: switchOf(raw.record) as true | number | undefined,
+    }),
+  }
+}
+
+/** `needsThem` says why there must be addresses; undefined: layer 2 will do. */
+function checkHasAddresses(ipam: IpamConf, needsThem: string | undefined): void {
+  if (needsThem === undefined || ipam.kind !== 'none') return
+  const hint = 'use podcidr, or ipam with a type'
+  throw configError(['ipam'], `missing: ${needsThem}`, { id: 'ipam-missing', hint })
+}
+
+function checkStatic(ipam: IpamConf, { invocation }: Call): void {
+  if (ipam.kind !== 'static' || ipam.addresses.length > 0 || invocation.verb !== 'ADD') return
+  const hint = 'use [{"address": "10.1.2.3/24"}], or the capability ips'
+  throw configError(['ipam', 'addresses'], 'no address given', { id: 'static-address-missing', hint })
+}
+
+/** The configuration of another plugin: its own keys are none of our business. */
+function readIpamRole(call: Call): IpamNetConf {
+  const raw: RawConfig = readAs(ipamRoleSchema, withKnownKeys(call.head.root, ipamRoleKeys))
+  const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
+  checkStatic(ipam, call)
+  checkHasAddresses(ipam, `${call.head.type} delegates to us`)
+  if (ipam.kind === 'delegated') {
+    const hint = `use "${ownType}", or set "type" to "${ownType}"`
+    throw configError(['ipam', 'type'], `${quote(ipam.type)} is not ours`, { id: 'ipam-type-foreign', hint })
+  }
+  return { ...commonConf(raw, call, ipam), role: 'ipam', mode: 'ipam' }
+}
+
+/** The interface of `loopback` and `chained` is not ours to give addresses to. */
+function readOwnIpam(raw: RawConfig, mode: Mode, call: Call): IpamConf {
+  if (mode === 'loopback' || mode === 'chained') return { kind: 'none' }
+  const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
+  checkStatic(ipam, call)
+  checkHasAddresses(ipam, mode === 'ptp' ? 'mode ptp routes by address' : undefined)
+  return ipam
+}
+
+/** Leniently: the key is the runtime's, and one that is wrong declares nothing. */
+function readCapabilities(root: JsonObject): readonly string[] | undefined {
+  const declared = Object.entries(asObject(lookUp(root, 'capabilities'))).filter(([, isOn]) => isOn === true)
+  return declared.length === 0 ? undefined : declared.map(([name]) => name)
+}
+
+/** What acts on an interface whoever made it. */
+function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
+  const portMappings = readPortMappings(raw.runtimeConfig?.portMappings)
+  return {
+    portMappings,
+    ...defined({
+      dns: readTopDns(raw),
+      mac: readPodMac(raw, invocation),
+      portmap: readPortmap(raw.portmap, portMappings),
+      firewall: readFirewall(raw.firewall),
+      bandwidth: readBandwidth(raw),
+      tuning: readTuning(raw, invocation, stdin),
+      sbr: readSbr(raw.sbr),
+    }),
+  }
+}
+
+function readOwnRole(call: Call): OwnNetConf {
+  const { head, invocation } = call
+  const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
+  const prevResult = readPrevious(call)
+  const isLoopback = modeIn(head.root, head.type) === 'loopback'
+  const mode = isLoopback ? 'loopback' : (raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined))
+  if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
+    const hint = 'put it after the plugin that makes the interface'
+    throw configError(['prevResult'], 'This plugin must be called as chained plugin', { id: 'chained-first', hint })
+  }
+  checkMasqBackend(raw.ipMasqBackend)
+  const ipam = readOwnIpam(raw, mode, call)
+  const read = { ...commonConf(raw, call, ipam), ...featuresOf(raw, call) }
+  // Every mode checks the keys of every mode: a wrong value is wrong wherever it stands.
+  const [made, bridge] = [readInterface(raw, ipam), readBridge(raw, ipam)]
+  const features: FeatureConf = {
+    ...read,
+    ipMasq: raw.ipMasq ?? (raw.podcidr !== undefined && mode !== 'chained'),
+    nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], ['nonMasqueradeCIDRs']),
+    mtu: raw.mtu === 0 ? 'auto' : (raw.mtu ?? 'auto'),
+    removeWhenEmpty: raw.removeWhenEmpty ?? false,
+    allowOverlap: raw.allowOverlap ?? false,
+    ...defined({ capabilities: readCapabilities(head.root), prevResult }),
+  }
+  const conf = confOf(mode, { features, made, bridge, raw })
+  if (invocation.verb === 'ADD') {
+    refuseUnrepresentable(conf)
+    checkIpv6Mtu(conf)
+  }
+  return conf
+}
+
+interface Parts {
+  readonly features: FeatureConf
+  readonly made: ReturnType<typeof readInterface>
+  readonly bridge: BridgeConf
+  readonly raw: RawConfig
+}
+
+/** What each mode has of what was read. */
+function confOf(mode: Mode, { features, made, bridge, raw }: Parts): OwnNetConf {
+  const { isGateway, ...interfaceConf } = made
+  switch (mode) {
+    case 'bridge':
+      return { ...features, ...made, role: 'main', mode, bridge }
+    case 'ptp':
+      return { ...features, ...made, role: 'main', mode }
+    case 'macvlan':
+      return checkedMacvlan({ ...features, ...interfaceConf, role: 'main', mode, macvlan: readMacvlan(raw) })
+    case 'loopback':
+      return { ...features, role: 'main', mode }
+    case 'chained':
+      return { ...features, role: 'chained', mode }
+    default:
+      return mode satisfies never
+  }
+}
+
+/**
+ * The configuration of an ADD, CHECK, STATUS or GC. Throws CniError: 6 not JSON, 1 version, 7 a value, 2
+ * a value that trestle cannot honour, 4 a value of CNI_ARGS. A `type` that is none of the executable's
+ * names means that another plugin delegates to us (docs/design.md, "Attachments").
+ */
+export function readConfig(stdin: string, invocation: Invocation): NetConf {
+  const head = readHead(stdin, invocation.verb)
+  const call = { head, invocation, stdin }
+  return invocation.ownTypes.includes(head.type) ? readOwnRole(call) : readIpamRole(call)
+}
+
+function delRole(isOwn: boolean, root: JsonObject): Role {
+  if (!isOwn) return 'ipam'
+  return lookUp(root, 'mode') === 'chained' ? 'chained' : 'main'
+}
+
+/**
+ * The configuration of a DEL, read leniently: JSON, name and cniVersion must be right, and whatever
+ * else is wrong counts as absent. `role` is a guess when `mode` is absent: the record knows. `ownTypes`:
+ * the names of this executable. Throws CniError 6, 7 (name) or 1.
+ */
+export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownType]): DelConf {
+  const { root, name, cniVersion, type } = readHead(stdin, 'DEL')
+  const isOwn = ownTypes.includes(type)
+  const role = delRole(isOwn, root)
+  const ipam = asObject(lookUp(root, 'ipam'))
+  const ipamType = lookUp(ipam, 'type')
+  const dataDir = lookUp(ipam, 'dataDir')
+  const inProcess: readonly unknown[] = [...ownTypes, 'host-local', 'static']
+  const isDelegated = role === 'main' && isPluginType(ipamType) && !inProcess.includes(ipamType)
+  const log = lookUp(root, 'log')
+  const record = lookUp(root, 'record')
+  return {
+    cniVersion,
+    name,
+    type,
+    role,
+    ...(isOwn && modeIn(root, type) === 'loopback' ? { isLoopback: true } : {}),
+    ...(isDelegated ? { delegatedIpam: ipamType } : {}),
+    ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
+    ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),
+    ...(record === true || (typeof record === 'number' && record > 0) ? { record } : {}),
+    stdin,
+  }
+}
+
+/** The keys, with upstream's defaults. Throws CniError 7. */
+function readMacvlan({ master, macvlanMode }: RawConfig): MacvlanConf {
+  const mode = macvlanMode ?? 'bridge'
+  if (master === undefined || master === '') return { mode }
+  const problem = linkNameProblem(master) ?? unsafeNameProblem(master)
+  if (problem === undefined) return { master, mode }
+  const hint =
+    'use the name of an interface of the node, like "eth0", or leave it out for the one with the default route'
+  throw notA(['master'], master, { id: 'master-unusable', what: `an interface: ${problem}`, hint })
+}
+
+/** Throws CniError 7 for a feature that needs an end on the host, 2 for a MAC that would become the master's. */
+function checkedMacvlan(conf: MacvlanNetConf): MacvlanNetConf {
+  const { bandwidth, firewall, portMappings, mac, tuning, macvlan } = conf
+  const message = 'mode macvlan has no end on the host, which this needs'
+  const hint = 'use mode bridge or ptp, or leave it out'
+  if (bandwidth !== undefined) throw configError(['bandwidth'], message, { id: 'bandwidth-without-veth', hint })
+  if (firewall !== undefined && firewall.ingressPolicy !== 'open')
+    throw configError(['firewall', 'ingressPolicy'], message, { id: 'policy-without-veth', hint })
+  if (portMappings.length > 0)
+    throw configError(['runtimeConfig', 'portMappings'], message, { id: 'ports-without-route', hint })
+  const asked = tuning?.mac ?? mac
+  if (macvlan.mode === 'passthru' && asked !== undefined)
+    throw unsupported(['mac'], asked, 'with "macvlanMode": "passthru" the pod has the MAC of the master: ask for none')
+  return conf
+}

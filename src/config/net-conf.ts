@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network configuration as the rest of trestle sees it: one type a mode, checked, defaults filled in, every address
+// in canonical text. Plain data that can be written as JSON.
+
+import type { Result } from '../cni/result.ts'
+import type { Dns, Route } from '../cni/route.ts'
+import type { CniVersion } from '../cni/version.ts'
+
+/** What this call's attachment is. `ipam`: another plugin delegated to us (docs/design.md, "Attachments"). */
+export type Role = 'main' | 'chained' | 'ipam'
+
+/** How the pod is connected (docs/design.md, "Attachments"). */
+export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'loopback' | 'chained'
+
+/** A pool's range, complete: both ends inclusive, all in canonical text and inside `subnet`. */
+export interface Range {
+  readonly subnet: string
+  readonly rangeStart: string
+  readonly rangeEnd: string
+  readonly gateway: string
+}
+
+/** In-process allocation from ranges: ipam.type `trestle` or `host-local`, or `podcidr`. */
+export interface PoolIpam {
+  readonly kind: 'pool'
+  readonly rangeSets: readonly (readonly Range[])[]
+  /** Requested addresses without prefix, from CNI_ARGS IP, args.cni.ips and runtimeConfig.ips, in that order. */
+  readonly requested: readonly string[]
+  readonly exclude: readonly string[]
+  readonly cooldownS: number
+  readonly routes: readonly Route[]
+  /** Path of a resolv.conf to take `dns` from. */
+  readonly resolvConf?: string
+  /** Where the upstream host-local keeps its reservations (default /var/lib/cni/networks). */
+  readonly dataDir: string
+}
+
+/** Addresses given in the configuration: ipam.type `static`. */
+export interface StaticIpam {
+  readonly kind: 'static'
+  readonly addresses: readonly { readonly address: string; readonly gateway?: string }[]
+  readonly routes: readonly Route[]
+  readonly dns?: Dns
+}
+
+export type IpamConf =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'delegated'; readonly type: string }
+  | PoolIpam
+  | StaticIpam
+
+/** The bridge and its ports: keys of the upstream bridge plugin (docs/design.md, "Upstream bridge and ptp"). */
+export interface BridgeConf {
+  readonly name: string
+  readonly forceAddress: boolean
+  readonly hairpinMode: boolean
+  readonly promiscMode: boolean
+  readonly vlan: number
+  /** Tagged VLAN ids, sorted, without repeats; undefined when the key is absent. */
+  readonly vlanTrunk?: readonly number[]
+  readonly preserveDefaultVlan: boolean
+  readonly macspoofchk: boolean
+  readonly portIsolation: boolean
+}
+
+/** The keys of the upstream macvlan plugin. `master` absent: the interface with the default route. */
+export interface MacvlanConf {
+  readonly master?: string
+  readonly mode: 'bridge' | 'private' | 'vepa' | 'passthru'
+}
+
+/** One host port (runtimeConfig.portMappings). `hostIP` absent: every address of the node. */
+export interface PortMapping {
+  readonly hostPort: number
+  readonly containerPort: number
+  readonly protocol: 'tcp' | 'udp' | 'sctp'
+  readonly hostIP?: string
+}
+
+export interface PortmapConf {
+  readonly snat: boolean
+  readonly masqAll: boolean
+  /** nft matches, read and written anew (conditions.ts). */
+  readonly conditionsV4: readonly string[]
+  readonly conditionsV6: readonly string[]
+  readonly onListening: 'warn' | 'refuse'
+}
+
+export interface FirewallConf {
+  readonly ingressPolicy: 'open' | 'same-bridge' | 'isolated'
+  readonly hostAccept: 'auto' | 'established' | 'off'
+  /** Prefixes whose new connections are let in, beside the network's own; absent: none. */
+  readonly acceptFrom?: readonly string[]
+  /** The bit of the packet mark; absent: the default one (features/firewall/accept-mark.ts). */
+  readonly acceptMarkBit?: number
+  /** Absent: firewalld's zone `trusted`. */
+  readonly firewalldZone?: string
+}
+
+/** Bits per second and bits, as the upstream bandwidth plugin. Absent: not limited. */
+export interface BandwidthConf {
+  readonly ingressRate?: number
+  readonly ingressBurst?: number
+  readonly egressRate?: number
+  readonly egressBurst?: number
+}
+
+export interface TuningConf {
+  readonly sysctl: Readonly<Record<string, string>>
+  readonly mac?: string
+  readonly promisc: boolean
+  readonly mtu?: number
+  readonly txQLen?: number
+  readonly allmulti?: boolean
+}
+
+export interface SbrConf {
+  readonly table?: number
+  readonly gateways: readonly string[]
+  readonly addSourceHints: boolean
+}
+
+/** An entry of cni.dev/valid-attachments. */
+export interface AttachmentId {
+  readonly containerId: string
+  readonly ifName: string
+}
+
+/** Fields of every configuration. */
+interface CommonConf {
+  readonly cniVersion: CniVersion
+  readonly name: string
+  readonly type: string
+  readonly ipam: IpamConf
+  /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
+  readonly validAttachments?: readonly AttachmentId[]
+  /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid?: string }
+  /** One log line a call: to this file, or `true` for the default one. Absent: off. */
+  readonly log?: true | string
+  /** Record calls: keep this many, or `true` for the default number. Absent: off. */
+  readonly record?: true | number
+  /** The configuration exactly as it came, for delegated plugins (CNI spec 1.1.0, section 4). */
+  readonly stdin: string
+}
+
+/** Fields of every mode: the features act on an interface of any plugin. */
+export interface FeatureConf extends CommonConf {
+  readonly ipMasq: boolean
+  readonly nonMasqueradeCidrs: readonly string[]
+  readonly mtu: 'auto' | number
+  readonly removeWhenEmpty: boolean
+  /** The network's ranges may overlap those of other interfaces. */
+  readonly allowOverlap: boolean
+  /** Replaces the DNS of the IPAM result when given (upstream bridge). */
+  readonly dns?: Dns
+  /** The pod interface's MAC: CNI_ARGS MAC < args.cni.mac < runtimeConfig.mac. Lower-case, colons. */
+  readonly mac?: string
+  readonly portMappings: readonly PortMapping[]
+  readonly portmap?: PortmapConf
+  readonly firewall?: FirewallConf
+  readonly bandwidth?: BandwidthConf
+  readonly tuning?: TuningConf
+  readonly sbr?: SbrConf
+  /** The capabilities that are true: what a runtime may send for a pod. Absent: none, or the runtime took the key out. */
+  readonly capabilities?: readonly string[]
+  readonly prevResult?: Result
+}
+
+/** Fields of every mode that makes an interface. */
+interface MakingConf extends FeatureConf {
+  readonly role: 'main'
+  readonly isDefaultGateway: boolean
+  readonly enabledad: boolean
+  readonly disableContainerInterface: boolean
+}
+
+export type BridgeNetConf = MakingConf & {
+  readonly mode: 'bridge'
+  readonly bridge: BridgeConf
+  readonly isGateway: boolean
+}
+export type PtpNetConf = MakingConf & { readonly mode: 'ptp'; readonly isGateway: boolean }
+export type MacvlanNetConf = MakingConf & { readonly mode: 'macvlan'; readonly macvlan: MacvlanConf }
+export type LoopbackNetConf = FeatureConf & { readonly role: 'main'; readonly mode: 'loopback' }
+export type ChainedNetConf = FeatureConf & { readonly role: 'chained'; readonly mode: 'chained' }
+/** Another plugin delegates to us: addresses, and no interface. */
+export type IpamNetConf = CommonConf & { readonly role: 'ipam'; readonly mode: 'ipam' }
+
+/** An interface is to be made. */
+export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf
+
+/** trestle's own configuration, of any mode. */
+export type OwnNetConf = InterfaceNetConf | LoopbackNetConf | ChainedNetConf
+
+/** A checked configuration: ADD, CHECK, STATUS and GC. */
+export type NetConf = OwnNetConf | IpamNetConf
+
+/**
+ * What DEL needs of a configuration. DEL depends on container id, interface name and our record
+ * only (docs/design.md, "DEL"), so nothing else of the configuration can make it fail.
+ */
+export interface DelConf {
+  readonly cniVersion: CniVersion
+  readonly name: string
+  readonly type: string
+  readonly role: Role
+  /** mode is `loopback`: the sandbox's lo and nothing else is meant. */
+  readonly isLoopback?: true
+  /** ipam.type when it must be delegated. */
+  readonly delegatedIpam?: string
+  /** ipam.dataDir when it is a string, for reservations of the upstream host-local. */
+  readonly dataDir?: string
+  readonly log?: true | string
+  readonly record?: true | number
+  readonly stdin: string
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every key that trestle reads and the type of its value (docs/configure.md, "Configure"). What values mean together is
+// checked in config-*.ts. Schemas are made once, when the module is loaded.
+
+import type * as z from 'zod/mini'
+import {
+  absolutePath,
+  field,
+  flag,
+  group,
+  integer,
+  isText,
+  list,
+  oneOf,
+  optional,
+  text,
+  textMap,
+  texts,
+  textsUpTo,
+  typedField,
+  UINT32_MAX,
+  uint32,
+} from '../cni/fields.ts'
+import { keyShapeOf } from '../cni/json-keys.ts'
+
+/** An IPv4 link carries packets of 68 bytes at least (RFC 791); 65535 is the longest IP packet. */
+const MIN_MTU = 68
+const MAX_MTU = 65_535
+
+function isMtu(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
+}
+
+const mtu = typedField<'auto' | number>(
+  'number',
+  { what: '"auto" or an MTU', hint: `use "auto", or a number from ${MIN_MTU} to ${MAX_MTU}` },
+  (value) => {
+    return value === 'auto' || value === 0 || isMtu(value)
+  },
+)
+
+/** Bits or bits per second, up to Go's uint64. */
+const bits = integer(0, 2 ** 64, 'a number of bits')
+
+const port = integer(1, 65_535, 'a port')
+
+const range = group({ subnet: text, rangeStart: text, rangeEnd: text, gateway: text })
+
+const rangeSets = optional(list(list(range)))
+
+/** What keeps the address of the pod makes an element with every range of the network. */
+const MOST_DESTINATIONS = 256
+
+/** The attachments of a node: what JSON of the longest standard input can hold. */
+const MOST_ATTACHMENTS = 65_536
+
+const route = group({
+  dst: text,
+  gw: text,
+  mtu: uint32,
+  advmss: uint32,
+  priority: uint32,
+  table: integer(0, UINT32_MAX, 'a routing table'),
+  scope: integer(0, 255, 'a scope'),
+})
+
+const dns = group({ nameservers: texts, domain: text, search: texts, options: texts })
+
+const rates = group({ ingressRate: bits, ingressBurst: bits, egressRate: bits, egressBurst: bits })
+
+const ipam = group({
+  type: text,
+  subnet: text,
+  rangeStart: text,
+  rangeEnd: text,
+  gateway: text,
+  ranges: rangeSets,
+  routes: optional(list(route)),
+  dataDir: absolutePath,
+  resolvConf: absolutePath,
+  exclude: texts,
+  cooldown: integer(0, 0x7fff_ffff, 'a number of seconds'),
+  addresses: optional(list(group({ address: text, gateway: text }))),
+  dns: optional(dns),
+})
+
+const portMapping = group({ hostPort: port, containerPort: port, protocol: text, hostIP: text })
+
+/** Keys of the upstream tuning plugin that `args.cni` may give as well. */
+const tuningKeys = {
+  sysctl: textMap,
+  mac: text,
+  promisc: flag,
+  mtu: typedField<number>(
+    'number',
+    { what: 'an MTU', hint: `use a number from ${MIN_MTU} to ${MAX_MTU}` },
+    (value) => value === 0 || isMtu(value),
+  ),
+  txQLen: uint32,
+  allmulti: flag,
+}
+
+const argsCni = group({ ...tuningKeys, ips: texts })
+
+const attachment = group({ containerID: text, ifname: text })
+
+/** Under its name of the specification, and the one that libcni misspelt before 1.2.1. */
+const attachmentKeys = {
+  'cni.dev/valid-attachments': optional(list(attachment, MOST_ATTACHMENTS)),
+  'cni.dev/attachments': optional(list(attachment, MOST_ATTACHMENTS)),
+}
+
+const runtimeConfig = group({
+  // One entry a port of the pod: reading them is linear, and stdin has its own bound.
+  portMappings: optional(list(portMapping, Number.POSITIVE_INFINITY)),
+  ipRanges: rangeSets,
+  bandwidth: optional(rates),
+  ips: texts,
+  mac: text,
+  dns: optional(group({ servers: texts, searches: texts, options: texts })),
+})
+
+const vlanId = typedField<number>(
+  'number',
+  { what: 'a VLAN ID', hint: 'use a number from 0 (none) to 4094' },
+  (value) => {
+    return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4094
+  },
+)
+
+const wholeNumber = field<number>('a whole number', 'use a number without quotes', Number.isInteger)
+
+const podcidr = field<string | readonly string[]>(
+  'a range or a list of two',
+  'use "10.240.0.0/24" or ["10.240.0.0/24", "fd00:240::/64"]',
+  (value) => isText(value) || (Array.isArray(value) && value.every(isText)),
+)
+
+const log = field<boolean | string>('a switch or a file', 'use true, false, "off" or an absolute path', (value) => {
+  return typeof value === 'boolean' || value === 'off' || (isText(value) && value.startsWith('/'))
+})
+
+const record = typedField<boolean | number>(
+  'number',
+  { what: 'a switch or a number of calls', hint: 'use true, false or how many calls to keep' },
+  (value) => {
+    return typeof value === 'boolean' || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000)
+  },
+)
+
+const portmap = group({
+  snat: flag,
+  masqAll: flag,
+  conditionsV4: texts,
+  conditionsV6: texts,
+  onListening: oneOf(['warn', 'refuse']),
+  backend: text,
+  markMasqBit: integer(0, 31, 'a bit'),
+  externalSetMarkChain: text,
+})
+
+const firewall = group({
+  ingressPolicy: oneOf(['', 'open', 'same-bridge', 'isolated']),
+  hostAccept: oneOf(['auto', 'established', 'off']),
+  acceptFrom: textsUpTo(MOST_DESTINATIONS),
+  acceptMarkBit: integer(0, 31, 'a bit'),
+  backend: text,
+  iptablesAdminChainName: text,
+  firewalldZone: text,
+})
+
+/** All keys of a configuration whose `type` is trestle. */
+export const configSchema = group({
+  type: text,
+  mode: oneOf(['bridge', 'ptp', 'macvlan', 'loopback', 'chained']),
+  podcidr,
+  master: text,
+  macvlanMode: oneOf(['bridge', 'private', 'vepa', 'passthru']),
+  bridge: text,
+  isGateway: flag,
+  isDefaultGateway: flag,
+  ipMasq: flag,
+  ipMasqBackend: text,
+  hairpinMode: flag,
+  forceAddress: flag,
+  promiscMode: flag,
+  vlan: vlanId,
+  vlanTrunk: optional(list(group({ minID: wholeNumber, maxID: wholeNumber, id: wholeNumber }))),
+  preserveDefaultVlan: flag,
+  macspoofchk: flag,
+  portIsolation: flag,
+  enabledad: flag,
+  disableContainerInterface: flag,
+  nonMasqueradeCIDRs: textsUpTo(MOST_DESTINATIONS),
+  mtu,
+  removeWhenEmpty: flag,
+  allowOverlap: flag,
+  ipam: optional(ipam),
+  dns: optional(dns),
+  args: optional(group({ cni: optional(argsCni) })),
+  runtimeConfig: optional(runtimeConfig),
+  portmap: optional(portmap),
+  firewall: optional(firewall),
+  bandwidth: optional(rates),
+  tuning: optional(group({ ...tuningKeys, dataDir: text })),
+  sbr: optional(group({ table: integer(1, UINT32_MAX, 'a routing table'), gateways: texts, addSourceHints: flag })),
+  log,
+  record,
+  ...attachmentKeys,
+})
+
+/** A configuration as written: types checked, nothing else. */
+export type RawConfig = z.output<typeof configSchema>
+
+/** The keys of a configuration of another plugin that delegates to us; its others mean what it says. */
+export const ipamRoleSchema = group({
+  type: text,
+  ipam: optional(ipam),
+  args: optional(group({ cni: optional(group({ ips: texts })) })),
+  runtimeConfig: optional(group({ ipRanges: rangeSets, ips: texts })),
+  log,
+  record,
+  ...attachmentKeys,
+})
+
+export const configKeys = keyShapeOf(configSchema)
+
+export const ipamRoleKeys = keyShapeOf(ipamRoleSchema)

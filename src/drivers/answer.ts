@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result of ADD, from the spec: nothing is read back from the kernel.
+
+import type { Result, ResultInterface } from '../cni/result.ts'
+import { atLeast } from '../cni/version.ts'
+import type { FeatureConf } from '../config/net-conf.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Lease } from '../model/lease.ts'
+
+/** The result of an attachment of ours: bridge, host end, pod end (CNI spec 1.1.0, section 5). */
+export function resultOf(input: {
+  readonly spec: AttachmentSpec
+  readonly network: NetworkSpec
+  readonly lease: Lease
+  readonly netns: string
+}): Result {
+  const { spec, network, lease, netns } = input
+  const { mtu } = spec
+  const interfaces: ResultInterface[] = [
+    ...(network.bridge ? [{ name: network.bridge.name, mac: network.bridge.mac, mtu: network.bridge.mtu }] : []),
+    ...(spec.host ? [{ mtu, ...spec.host }] : []),
+    ...(spec.pod ? [{ mtu, ...spec.pod, sandbox: netns }] : []),
+  ]
+  const ofPod = interfaces.length - 1
+  const egress = spec.bandwidth?.egress
+  if (egress) interfaces.push({ name: egress.ifb, mac: egress.ifbMac, mtu })
+  const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))
+  const result = { interfaces, ips, routes: routesOf(spec, lease) }
+  return spec.dns === undefined ? result : { ...result, dns: spec.dns }
+}
+
+/**
+ * `own` after what earlier plugins of the list made: a plugin that gets a prevResult passes it on (CNI spec 1.1.0,
+ * section 3, ADD). Below 0.3.0 there are no lists of plugins, and a result holds one address of a family: ours.
+ */
+export function afterPrevious(
+  own: Result,
+  { prevResult, cniVersion }: Pick<FeatureConf, 'prevResult' | 'cniVersion'>,
+): Result {
+  if (prevResult === undefined || !atLeast(cniVersion, '0.3.0')) return own
+  const before = prevResult.interfaces.length
+  const shifted = (at: number | undefined) => (at === undefined ? {} : { interface: at + before })
+  return {
+    ...prevResult,
+    ...own,
+    interfaces: [...prevResult.interfaces, ...own.interfaces],
+    ips: [...prevResult.ips, ...own.ips.map((ip) => ({ ...ip, ...shifted(ip.interface) }))],
+    routes: [...prevResult.routes, ...own.routes],
+  }
+}
+
+/** The abbreviated result of a delegated plugin: no interfaces (section 5 "Delegated plugins"). */
+export function delegatedResult(lease: Lease): Result {
+  const result = { interfaces: [], ips: lease.ips, routes: lease.routes }
+  return lease.dns === undefined ? result : { ...result, dns: lease.dns }
+}
+
+/** Routes as IPAM gave them, and the default routes we added; a default route the pod did not get is left out. */
+function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
+  const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
+  const got = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map((route) => route.dst))
+  const given = lease.routes.filter((route) => got.has(route.dst))
+  const named = new Set(given.map((route) => route.dst))
+  return [...given, ...spec.defaultRoutes.filter((route) => !named.has(route.dst))]
+}

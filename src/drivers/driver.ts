@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface of drivers. A driver makes, undoes and compares one mode, in a file of its own; drivers.ts has them.
+
+import type { InterfaceNetConf } from '../config/net-conf.ts'
+import type {
+  AttachmentKey,
+  AttachmentSpec,
+  BridgePort,
+  LinkEnd,
+  MacvlanSpec,
+  NetworkSpec,
+  PodAddress,
+  PodRoute,
+} from '../model/attachment.ts'
+import type { ObservedLink } from '../model/observed.ts'
+import type { Op } from '../model/op.ts'
+import type { GatewaySide } from '../plan/ipam/range-overlap.ts'
+
+type OpsOf = (spec: AttachmentSpec) => readonly Op[]
+
+/** Operations of an attachment, from its spec alone; empty where the spec has nothing to make. CHECK compares them. */
+export interface Driver {
+  /** Every pod has a link of the host to itself, and routes by its gateway; else the kernel adds the subnet's route. */
+  readonly isRouted: boolean
+  /** The host's side: links, and their bridge. */
+  readonly hostOps?: OpsOf
+  /** The part of `hostOps` that needs addresses: for an interface that was made before them (delegated IPAM). */
+  readonly leasedHostOps?: OpsOf
+  /** Gives the new interface its name in the pod, where it is made under another name. */
+  readonly nameOps?: OpsOf
+  /** The pod's side, but for sysctls. */
+  readonly podOps: OpsOf
+  /** Removes from the pod what does not go with a link of the host. */
+  readonly podTeardownOps?: OpsOf
+}
+
+/** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
+export interface Surroundings {
+  readonly mtu: number
+  readonly machineId: string
+}
+
+/** Routes of the pod. `defaultRoutes`: added only where the pod has no default route of that family yet. */
+export interface Routes {
+  readonly routes: readonly PodRoute[]
+  readonly defaultRoutes: readonly PodRoute[]
+}
+
+/** The link of the host that a mode puts interfaces on. `link`: absent where there is none of that name. */
+export interface Master {
+  readonly name: string
+  readonly link?: ObservedLink
+  readonly isWireless: boolean
+}
+
+/** Decisions that are the same in every mode that makes an interface. `given`: the routes of the lease. */
+export interface Decided {
+  readonly key: AttachmentKey
+  readonly mac: string
+  readonly ips: readonly PodAddress[]
+  readonly given: Routes
+  /** Where the mode has one: it was looked at. */
+  readonly master: Master | undefined
+}
+
+/** A mode's part of the attachment's spec (model/attachment.ts). */
+export interface OwnParts {
+  /** Where it is not the MAC or MTU of every mode. */
+  readonly mac?: string
+  readonly mtu?: number
+  readonly host?: LinkEnd
+  readonly port?: BridgePort
+  /** Routes that the kernel adds with the addresses, and sbr has to take over. */
+  readonly subnetRoutes: readonly PodRoute[]
+  readonly routes: Routes
+  /** The link by which packets to the pod leave the host, if they do. */
+  readonly hostLink?: string
+  /** Absent: where its host ports need it. */
+  readonly selfHairpin?: boolean
+  readonly ingressPolicy?: AttachmentSpec['ingressPolicy']
+  readonly macvlan?: MacvlanSpec
+}
+
+/** A driver that makes an interface. Methods: drivers.ts gives each driver configurations of its own mode only. */
+export interface InterfaceDriver<Conf extends InterfaceNetConf> extends Driver {
+  /** Throws CniError 7 where the configuration and the addresses do not go together. */
+  partsOf(conf: Conf, decided: Decided): OwnParts
+  /** The place of the network's gateways, to compare its ranges with the host's. `ips` as in `networkOf`. */
+  gatewaySide(conf: Conf, ips: readonly PodAddress[]): GatewaySide
+  /** The shared part of the network's attachments. `ips`: of this attachment, for IPAM that names no subnets. */
+  networkOf(conf: Conf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec
+}

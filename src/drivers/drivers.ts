@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The drivers by their mode. A mode without a driver does not compile. `loopback` has no attachment: loopback.ts.
+
+import type { InterfaceNetConf, MacvlanConf, Mode, NetConf } from '../config/net-conf.ts'
+import type { AttachmentSpec } from '../model/attachment.ts'
+import { bridge } from './bridge.ts'
+import { chained } from './chained.ts'
+import type { Driver, InterfaceDriver } from './driver.ts'
+import { macvlan } from './macvlan.ts'
+import { ptp } from './ptp.ts'
+
+type InterfaceDrivers = {
+  readonly [M in InterfaceNetConf['mode']]: InterfaceDriver<Extract<InterfaceNetConf, { mode: M }>>
+}
+
+const interfaceDrivers: InterfaceDrivers = { bridge, ptp, macvlan }
+const drivers: Readonly<Record<Exclude<Mode, 'loopback'>, Driver>> = { ...interfaceDrivers, chained }
+
+/**
+ * The driver of a record. A mode of a later release that is unknown here has the driver of bridges, whose operations
+ * are about the parts of the spec alone.
+ */
+export function driverOf({ mode }: Pick<AttachmentSpec, 'mode'>): Driver {
+  return Object.hasOwn(drivers, mode) ? drivers[mode as keyof typeof drivers] : bridge
+}
+
+/** The driver that makes the interface of the configuration. */
+export function interfaceDriverOf({ mode }: InterfaceNetConf): InterfaceDriver<InterfaceNetConf> {
+  return interfaceDrivers[mode]
+}
+
+/** Whether the configuration asks for an interface. */
+export function makesInterface(conf: NetConf): conf is InterfaceNetConf {
+  return isInterfaceMode(conf.mode)
+}
+
+/** The configuration of an interface. Throws for another mode: its order makes none. */
+export function interfaceConf(conf: NetConf): InterfaceNetConf {
+  if (makesInterface(conf)) return conf
+  throw new Error(`mode ${conf.mode} makes no interface`)
+}
+
+/** Whether a mode of that name makes an interface. */
+export function isInterfaceMode(name: unknown): name is InterfaceNetConf['mode'] {
+  return typeof name === 'string' && Object.hasOwn(interfaceDrivers, name)
+}
+
+/** The bridge of the configuration, where it has one. */
+export function bridgeOf(conf: NetConf): string | undefined {
+  return 'bridge' in conf ? conf.bridge.name : undefined
+}
+
+/** The configuration of the link that the pods are put on, where its mode has one; the order looks at it first. */
+export function masterOf(conf: NetConf): MacvlanConf | undefined {
+  return 'macvlan' in conf ? conf.macvlan : undefined
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The set elements that say which sources are masqueraded and which destinations are not. The
+// kernel's interval sets refuse overlaps, and networks may overlap (one subnet inside another's):
+// overlaps are taken apart here, so that equal networks always give equal elements.
+
+import {
+  bitsOf,
+  type Cidr,
+  formatAddress,
+  formatCidr,
+  includes,
+  overlaps,
+  parseCidr,
+  subtract,
+} from '../cni/address.ts'
+import type { FeatureConf } from '../config/net-conf.ts'
+import type { NetworkSpec } from '../model/attachment.ts'
+import type { Element } from '../model/elements.ts'
+import type { Op } from '../model/op.ts'
+
+interface Pair {
+  readonly source: Cidr
+  readonly destination: Cidr
+}
+
+/** What the configuration masquerades of the pods' `subnets`, if anything. */
+export function masqueradeSpec(conf: FeatureConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
+  if (!conf.ipMasq || subnets.length === 0) return undefined
+  return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
+}
+
+/** Every masquerade element of these networks together. */
+export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
+  const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
+  const kept = rules.map(({ subnets, noMasquerade }) => ({ first: subnets, second: noMasquerade }))
+  const same = networks.map(({ hairpin = [] }) => ({ first: hairpin, second: hairpin }))
+  return [
+    ...subnetElements(
+      'masq',
+      rules.flatMap(({ subnets }) => subnets),
+    ),
+    ...pairElements('keep', kept),
+    ...pairElements('hairpin', same),
+  ]
+}
+
+/** Operations that add the elements. */
+export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
+  return elements.map((element) => ({ in: 'host', kind: 'nft.add', ...element, why: reasonOf(element) }))
+}
+
+function reasonOf({ set, key }: Element): string {
+  const [source, destination] = key
+  if (set.startsWith('keep')) return `keep the pod's address from ${source} to ${destination}`
+  if (set.startsWith('hairpin')) return `masquerade what is translated from ${source} to ${destination}`
+  return `masquerade pods of ${source}`
+}
+
+/** The elements of two sets (both families) that hold subnets: what is inside of another is left out. */
+export function subnetElements(
+  name: 'masq' | 'acceptnet' | 'podnet' | 'peernet',
+  subnets: readonly string[],
+): readonly Element[] {
+  const apart = outermost(subnets.flatMap(toCidr))
+  return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
+}
+
+/** The elements of two sets that hold pairs: each of `first` with each of `second`, overlaps taken apart. */
+export function pairElements(
+  name: 'keep' | 'hairpin' | 'acceptnew',
+  lists: readonly {
+    readonly first: readonly string[]
+    readonly second: readonly string[]
+  }[],
+): readonly Element[] {
+  return apart(lists.flatMap(({ first, second }) => pairsOf(first, second))).map((pair) => pairElement(name, pair))
+}
+
+function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destination }: Pair): Element {
+  return { set: `${name}${source.family}`, key: [prefixText(source), prefixText(destination)] }
+}
+
+/** As the kernel's sets are listed, to compare with that: a prefix of one address is the address. */
+function prefixText(cidr: Cidr): string {
+  return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
+}
+
+function pairsOf(first: readonly string[], second: readonly string[]): readonly Pair[] {
+  return first
+    .flatMap(toCidr)
+    .flatMap((source) =>
+      second
+        .flatMap(toCidr)
+        .flatMap((destination) => (source.family === destination.family ? [{ source, destination }] : [])),
+    )
+}
+
+/** CIDRs either contain one another or are apart: dropping the contained ones leaves no overlap. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const sorted = [...cidrs].sort((a, b) => a.prefixLength - b.prefixLength)
+  const kept: Cidr[] = []
+  for (const cidr of sorted) if (!kept.some((other) => contains(other, cidr))) kept.push(cidr)
+  return kept
+}
+
+/** Pairs as disjoint rectangles: what an earlier pair covers is cut out of the later one's destination. */
+function apart(pairs: readonly Pair[]): readonly Pair[] {
+  const sorted = [...pairs].sort(
+    (a, b) => a.source.prefixLength - b.source.prefixLength || a.destination.prefixLength - b.destination.prefixLength,
+  )
+  // By source: most sources do not contain each other, and their pairs need no look at all.
+  const done = new Map<string, { readonly source: Cidr; readonly pairs: Pair[] }>()
+  for (const pair of sorted) {
+    const { source } = pair
+    const covering = [...done.values()].filter((other) => contains(other.source, source))
+    const left = remainder(
+      pair,
+      covering.flatMap((other) => other.pairs),
+    )
+    const key = formatCidr(source)
+    const known = done.get(key)
+    if (known === undefined) done.set(key, { source, pairs: [...left] })
+    else known.pairs.push(...left)
+  }
+  return [...done.values()].flatMap(({ pairs: found }) => found)
+}
+
+/** What `covered`, pairs of sources that contain this one's, leave of the pair. */
+function remainder(pair: Pair, covered: readonly Pair[]): readonly Pair[] {
+  let left: readonly Cidr[] = [pair.destination]
+  for (const other of covered) left = left.flatMap((cidr) => cut(cidr, other.destination))
+  return left.map((destination) => ({ source: pair.source, destination }))
+}
+
+function cut(cidr: Cidr, hole: Cidr): readonly Cidr[] {
+  if (contains(hole, cidr)) return []
+  return overlaps(cidr, hole) ? subtract(cidr, hole) : [cidr]
+}
+
+function contains(outer: Cidr, inner: Cidr): boolean {
+  return outer.family === inner.family && outer.prefixLength <= inner.prefixLength && includes(outer, inner)
+}
+
+function toCidr(text: string): readonly Cidr[] {
+  const cidr = parseCidr(text)
+  return cidr === undefined ? [] : [cidr]
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command lines for the accept of the mark in somebody else's chain, and for firewalld's zones. The rule's comment
+// names us, so that whoever reads the chain knows whose it is.
+
+import { formatCidr, parseCidr } from '../cni/address.ts'
+import { markText } from '../features/firewall/accept-mark.ts'
+import type { OurRule } from '../features/firewall/accept-place.ts'
+import type { ChainPlace } from '../features/firewall/firewall.ts'
+import { acceptText, listArguments, ruleRemovalText, showChainInput, sparingText, subnetAcceptTexts } from './nft.ts'
+
+/** A command that reads or changes a place. */
+export interface AcceptCommand {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly stdin?: string
+}
+
+export type IptablesPlace = Extract<ChainPlace, { kind: 'iptables' }>
+export type NftPlace = Extract<ChainPlace, { kind: 'nft' }>
+
+/** Seconds to wait for the lock of the xtables tools (iptables(8), -w). */
+const lockWaitS = '5'
+
+/** The rule's comment: `trestle accept 0x1000`. */
+function acceptComment(mark: number): string {
+  return `trestle accept ${markText(mark)}`
+}
+
+/** The mark of a rule with this comment; undefined where it is not ours. */
+export function acceptMarkOf(comment: string): number | undefined {
+  const found = /^trestle accept (0x[0-9a-f]{1,8})$/.exec(comment)?.[1]
+  return found === undefined ? undefined : Number(found)
+}
+
+/** Lists a chain's rules: `-S`, or JSON of nft, which takes only JSON from a file then. */
+export function listChainCommand(place: ChainPlace): AcceptCommand {
+  if (place.kind === 'iptables') {
+    return { file: place.program, args: ['-w', lockWaitS, ...tableWords(place), '-S', place.chain] }
+  }
+  return { file: 'nft', args: listArguments.ofChain(place) }
+}
+
+/** The option that names a table other than filter. */
+function tableWords({ table }: IptablesPlace): readonly string[] {
+  return table === undefined ? [] : ['-t', table]
+}
+
+/** Lists the table that a chain is in, likewise. */
+export function listTableCommand(place: ChainPlace): AcceptCommand {
+  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, ...tableWords(place), '-S'] }
+  return { file: 'nft', args: listArguments.ofTable(place) }
+}
+
+/** Lists a chain for people, each rule with its handle. */
+export function showChainCommand(place: NftPlace): AcceptCommand {
+  return { file: 'nft', ...showChainInput(place) }
+}
+
+/**
+ * Asks whether a set of others holds an address, in an interval too: exit code 0. The set itself, which may be huge, is
+ * not read.
+ */
+export function setMemberCommand({ family, table }: NftPlace, set: string, address: string): AcceptCommand {
+  return { file: 'nft', args: ['get', 'element', family, table, set, `{ ${address} }`] }
+}
+
+/** Lists the chains of nft without their rules. */
+export const listChainsCommand: AcceptCommand = { file: 'nft', args: listArguments.ofChains }
+
+/** Puts the accept before a rule: iptables counts, nft has handles. Absent: behind all of them. */
+export function insertCommand(place: ChainPlace, mark: number, before: string | undefined): AcceptCommand {
+  if (place.kind === 'iptables') {
+    const at = before === undefined ? ['-A', place.chain] : ['-I', place.chain, before]
+    return { file: place.program, args: ['-w', lockWaitS, ...at, ...iptablesRule(mark)] }
+  }
+  return nftCommand(acceptText(place, { mark, comment: acceptComment(mark) }, before))
+}
+
+/**
+ * Takes an accept of ours out: iptables the first one of the mark, since a number may be another rule's by now; nft the
+ * one with the handle.
+ */
+export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
+  if (place.kind === 'nft') return nftCommand(ruleRemovalText(place, id))
+  return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
+}
+
+/** Command lines for people, which let the packets of a subnet pass a chain of others. */
+export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly string[] {
+  if (place.kind === 'nft') return subnetAcceptTexts(place, subnet).map((text) => `nft ${text}`)
+  const insert = `${place.program} -I ${place.chain}`
+  return [
+    `${insert} -d ${subnet} -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT`,
+    `${insert} -s ${subnet} -j ACCEPT`,
+  ]
+}
+
+/** A command line for people, which accepts what comes in by a link, or from a subnet (a CIDR), before every rule. */
+export function inputAcceptLine(place: ChainPlace, of: string): string {
+  if (place.kind === 'nft') return `nft ${subnetAcceptTexts(place, of).at(-1)}`
+  const words = [of.includes('/') ? '-s' : '-i', of]
+  return [place.program, ...tableWords(place), '-I', place.chain, ...words, '-j ACCEPT'].join(' ')
+}
+
+/**
+ * A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle.
+ */
+export function ruleRemovalLine(
+  place: ChainPlace,
+  { id, text }: { readonly id: string; readonly text: string },
+): string {
+  if (place.kind === 'nft') return `nft ${ruleRemovalText(place, id).trimEnd()}`
+  return [place.program, ...tableWords(place), text.replace(/^-A /, '-D ')].join(' ')
+}
+
+/** A command line for people, which accepts packets from or to a subnet right before a rule of others. */
+export function sparingLine(
+  place: ChainPlace,
+  before: string,
+  { end, subnet }: { readonly end: 'from' | 'to'; readonly subnet: string },
+): string {
+  if (place.kind === 'nft') return `nft ${sparingText(place, before, `${end === 'from' ? 's' : 'd'}addr ${subnet}`)}`
+  const words = [...tableWords(place), '-I', place.chain, before, end === 'from' ? '-s' : '-d', subnet]
+  return [place.program, ...words, '-j ACCEPT'].join(' ')
+}
+
+function iptablesRule(mark: number): readonly string[] {
+  const bit = markText(mark)
+  return ['-m', 'mark', '--mark', `${bit}/${bit}`, '-m', 'comment', '--comment', acceptComment(mark), '-j', 'ACCEPT']
+}
+
+/**
+ * Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as
+ * the bridge does.
+ */
+export function firewalldCommand(action: 'add' | 'remove', zone: string, subject: string): AcceptCommand {
+  return {
+    file: 'firewall-cmd',
+    args: [`--zone=${zone}`, `--${action}-${firewalldWord(subject)}=${subject}`],
+  }
+}
+
+/** Asks for the zone that an interface or a subnet is in. */
+export function firewalldZoneCommand(subject: string): AcceptCommand {
+  return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(subject)}=${subject}`] }
+}
+
+/** Text of a state file is no subnet unless it reads as we write one. */
+function isSubnet(subject: string): boolean {
+  const cidr = parseCidr(subject)
+  return cidr !== undefined && formatCidr(cidr) === subject
+}
+
+function firewalldWord(subject: string): string {
+  return isSubnet(subject) ? 'source' : 'interface'
+}
+
+/** By standard input: names of tables and chains may look like anything. */
+function nftCommand(stdin: string): AcceptCommand {
+  return { file: 'nft', args: ['-f', '-'], stdin }
+}

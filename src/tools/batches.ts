@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan's operations to the steps that run them, and a failed step back to its operation.
+// Order is kept within a lane; nftables and links do not depend on each other, so they are two lanes.
+
+import { familyOf } from '../cni/address.ts'
+import type { Op } from '../model/op.ts'
+import { toBatchLine } from './batch-line.ts'
+import { bridgeWords, type VlanOp } from './bridge-tool.ts'
+import type { Evidence } from './evidence.ts'
+import { type IpOp, ipWords } from './ip.ts'
+import { type NftOp, nftText } from './nft.ts'
+import { type TcOp, tcWords } from './tc.ts'
+
+/** Kernel settings written as files by us: no process. */
+export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
+
+/** Sysctls of the pod: one process for all. */
+export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
+
+/**
+ * One process, or one run of file writes. `stdin` holds the operations' text in their order; `evidence`: evidence.ts.
+ */
+export type Batch =
+  /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */
+  | {
+      readonly tool: 'ip' | 'ip6'
+      readonly in: Op['in']
+      readonly ops: readonly IpOp[]
+      readonly stdin: string
+      readonly evidence?: Evidence
+      /** Its namespace is to advertise IPv6 addresses: announcedBy. */
+      readonly announces?: true
+    }
+  | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
+  | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
+  | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
+  | {
+      readonly tool: 'nft'
+      readonly in: 'host'
+      readonly ops: readonly NftOp[]
+      readonly stdin: string
+      readonly evidence?: Evidence
+    }
+  | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
+
+/**
+ * The words of a command whose namespace advertises addresses from then on: the same process, which a shell replaces
+ * itself with. The text is constant; without IPv6 there is no such key, and nothing to advertise.
+ */
+export function announcedBy(command: readonly string[]): readonly string[] {
+  const script = '{ echo 1 >/proc/sys/net/ipv6/conf/all/ndisc_notify; } 2>/dev/null; exec "$0" "$@"'
+  return ['sh', '-c', script, ...command]
+}
+
+/** Batches that may run side by side: one lane does not wait for the other. */
+export interface Lanes {
+  readonly links: readonly Batch[]
+  readonly rules: readonly Batch[]
+}
+
+/** Splits a plan into lanes; neighbours for the same tool and place become one batch, in order. `kernel`: as in nftText. */
+export function toLanes(ops: readonly Op[], kernel?: string): Lanes {
+  const links: Growing[] = []
+  const rules: Growing[] = []
+  for (const op of ops) {
+    const next = toBatch(op, kernel)
+    const lane = next.tool === 'nft' ? rules : links
+    const last = lane.at(-1)
+    if (last?.first.tool === next.tool && last.first.in === next.in) last.more.push(next)
+    else lane.push({ first: next, more: [] })
+  }
+  return { links: links.map(joined), rules: rules.map(joined) }
+}
+
+/** Batches of one operation each that become one: joined at once, since a cluster's sets have tens of thousands. */
+interface Growing {
+  readonly first: Batch
+  readonly more: Batch[]
+}
+
+/**
+ * The operation a failed batch stopped at, or undefined where the tool does not say: iproute2 leaves
+ * through exit() on a bad argument without a line number (lib/utils.c), nft names a line of its input, sysctl the key.
+ */
+export function failedOp(batch: Batch, stderr: string): Op | undefined {
+  if (batch.tool === 'file') return batch.ops[0]
+  if (batch.tool === 'sysctl') {
+    return batch.ops.find(({ key }) => isNamed(key, stderr)) ?? (batch.ops.length === 1 ? batch.ops[0] : undefined)
+  }
+  if (batch.tool !== 'nft') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
+  const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
+  let next = 1
+  return batch.ops.find((op) => {
+    next += nftText(op).split('\n').length
+    return line > 0 && line < next
+  })
+}
+
+/**
+ * As its path, or with dots for slashes and the other way round: `setting key "net.ipv4.conf.eth0/10.arp_filter": …`
+ * (procps 4.0).
+ */
+function isNamed(key: string, stderr: string): boolean {
+  const dotted = key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/'))
+  return stderr.includes(`/proc/sys/${key}:`) || stderr.includes(`"${dotted}"`)
+}
+
+function toBatch(op: Op, kernel: string | undefined): Batch {
+  switch (op.kind) {
+    case 'sysctl.write':
+    case 'forwarding.on':
+      return { tool: 'file', in: 'host', ops: [op] }
+    case 'sysctl.pod':
+      return { tool: 'sysctl', in: 'pod', ops: [op], stdin: `${op.key}=${op.value}\n` }
+    case 'neigh.announce6':
+      return { tool: 'ip', in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n`, announces: true }
+    case 'qdisc.tbf':
+    case 'qdisc.ingress':
+    case 'qdisc.del':
+    case 'filter.redirect':
+      return { tool: 'tc', in: op.in, ops: [op], stdin: `${toBatchLine(tcWords(op))}\n` }
+    case 'rule.add':
+    case 'rule.del': {
+      const tool = familyOf(op.from) === 6 ? 'ip6' : 'ip'
+      return { tool, in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
+    }
+    case 'vlan.add':
+    case 'vlan.del':
+      return { tool: 'bridge', in: 'host', ops: [op], stdin: `${toBatchLine(bridgeWords(op))}\n` }
+    case 'nft.base':
+    case 'nft.base.show':
+    case 'nft.table.del':
+    case 'nft.chain':
+    case 'nft.chain.del':
+    case 'nft.flush':
+    case 'nft.add':
+    case 'nft.del':
+      return { tool: 'nft', in: 'host', ops: [op], stdin: `${nftText(op, kernel)}\n` }
+    default:
+      return { tool: 'ip', in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
+  }
+}
+
+function joined({ first, more }: Growing): Batch {
+  if (more.length === 0) return first
+  const all = [first, ...more]
+  const stdin = 'stdin' in first ? { stdin: all.map((each) => ('stdin' in each ? each.stdin : '')).join('') } : {}
+  // Same tool, so the operations are of the same kind; TypeScript does not follow that through the spread.
+  const announces = all.some((each) => each.tool === 'ip' && each.announces) ? { announces: true } : {}
+  return { ...first, ...announces, ops: all.flatMap(({ ops }): readonly Op[] => ops), ...stdin } as Batch
+}
+
+function lineNumber(pattern: RegExp, stderr: string): number {
+  return Number(pattern.exec(stderr)?.[1] ?? 0)
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole call: which handler runs, what is printed, and one valid error for any garbage.
+
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { CniError } from '../../../src/cni/error.ts'
+import { CniCode } from '../../../src/cni/error-code.ts'
+import type { Environment } from '../../../src/cni/invocation.ts'
+import type { Result } from '../../../src/cni/result.ts'
+import { supportedVersions } from '../../../src/cni/version.ts'
+import { dispatch, type Handlers } from '../../../src/commands/call/dispatch.ts'
+import { configText, envFor, type Json } from '../cni/call.ts'
+
+const result: Result = { interfaces: [{ name: 'eth0' }], ips: [{ address: '10.0.0.2/8', interface: 0 }], routes: [] }
+
+interface Outcome {
+  readonly called: readonly string[]
+  readonly stdout: string
+  readonly exitCode: number
+}
+
+/** Dispatches with handlers that write down their names; `thrown`, when given, is what each throws. */
+async function call(env: Environment, stdin: string | Error, thrown?: unknown, tearsDown = false): Promise<Outcome> {
+  const called: string[] = []
+  const handler = (name: string) => async () => {
+    called.push(name)
+    if (thrown !== undefined) throw thrown
+  }
+  const handlers: Handlers = {
+    add: async () => {
+      await handler('add')()
+      return result
+    },
+    del: handler('del'),
+    check: handler('check'),
+    gc: handler('gc'),
+    status: handler('status'),
+  }
+  const readStdin = () => {
+    if (stdin instanceof Error) throw stdin
+    return stdin
+  }
+  const output = await dispatch({ env, stdin: readStdin }, handlers)
+  const { stdout, exitCode, teardown } = output
+  if (tearsDown) await teardown?.()
+  return { called, stdout, exitCode }
+}
+
+const prevResult = { cniVersion: '1.1.0', ips: [{ address: '10.0.0.2/8' }] }
+
+describe('success', () => {
+  it.each([
+    [
+      'ADD',
+      {},
+      'add',
+      '{"cniVersion":"1.1.0","interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]}\n',
+    ],
+    ['DEL', {}, 'del', ''],
+    ['CHECK', { prevResult }, 'check', ''],
+    ['GC', {}, 'gc', ''],
+    ['STATUS', {}, 'status', ''],
+  ])('%s calls its handler only', async (verb, changes: Json, name, stdout) => {
+    expect(await call(envFor(verb), configText(changes))).toEqual({ called: [name], stdout, exitCode: 0 })
+  })
+
+  it.each(supportedVersions)('ADD answers in %s', async (cniVersion) => {
+    const { stdout } = await call(envFor('ADD'), configText({ cniVersion, podcidr: '10.0.0.0/24' }))
+    expect(JSON.parse(stdout)).toMatchObject({ cniVersion })
+    expect(stdout.split('\n')).toHaveLength(2)
+  })
+
+  it.each<[string | Error, string]>([
+    ['{"cniVersion":"0.4.0"}', '0.4.0'],
+    ['{"cniVersion":"1.1.0","name":"!"}', '1.1.0'],
+    ['{"cniVersion":"7"}', '1.1.0'],
+    ['', '1.1.0'],
+    ['garbage', '1.1.0'],
+    [new Error('closed'), '1.1.0'],
+  ])('VERSION with stdin %s', async (stdin, cniVersion) => {
+    const outcome = await call({ CNI_COMMAND: 'VERSION' }, stdin)
+    expect(outcome).toMatchObject({ called: [], exitCode: 0 })
+    expect(JSON.parse(outcome.stdout)).toEqual({ cniVersion, supportedVersions })
+  })
+})
+
+describe('failure', () => {
+  const config = configText({ cniVersion: '0.4.0' })
+  const aggregate = new AggregateError([
+    new CniError('lock-held', 'one'),
+    new CniError('ipam-plugin-failed', 'two', { details: 'why' }),
+    new CniError('lock-held', 'three'),
+  ])
+  it.each<[string, unknown, Json]>([
+    [
+      'a CniError',
+      new CniError('pool-exhausted', 'pool is full', { details: 'd' }),
+      { code: 101, msg: 'pool is full [pool-exhausted]', details: 'd' },
+    ],
+    [
+      "a delegate's code",
+      new CniError('ipam-plugin-refused', 'x', { code: 1234 }),
+      { code: 1234, msg: 'x [ipam-plugin-refused]' },
+    ],
+    [
+      'a plain error',
+      new Error('boom'),
+      { code: 999, msg: 'internal error: boom [internal-error]', details: expect.any(String) },
+    ],
+    ['a string', 'boom', { code: 999, msg: 'internal error: boom [internal-error]', details: expect.any(String) }],
+    [
+      'a full disk, told by write(2), which has no path',
+      Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC', syscall: 'write' }),
+      {
+        code: 5,
+        msg: 'ENOSPC: no space left on device, write [state-disk-full]',
+        details: expect.stringContaining('make room'),
+      },
+    ],
+    [
+      'several, each id once',
+      aggregate,
+      {
+        code: 11,
+        msg: 'one; two; three [lock-held, ipam-plugin-failed]',
+        details: '(11) one\n(105) two\nwhy\n(11) three',
+      },
+    ],
+    ['control characters', new CniError('wrong-type', 'a\nb\x1b[31m'), { code: 7, msg: 'a; b\\x1b[31m [wrong-type]' }],
+  ])('%s', async (_, thrown, expected) => {
+    const { stdout, exitCode } = await call(envFor('ADD'), config, thrown)
+    expect(exitCode).toBe(1)
+    expect(JSON.parse(stdout)).toEqual({ cniVersion: '0.4.0', ...expected })
+    expect(stdout.endsWith('}\n')).toBe(true)
+  })
+
+  it('an ADD whose result nobody reads is taken back by DEL, no other call', async () => {
+    expect((await call(envFor('ADD'), configText({}), undefined, true)).called).toEqual(['add', 'del'])
+    expect((await call(envFor('DEL'), configText({}), undefined, true)).called).toEqual(['del'])
+  })
+
+  it('of DEL has no words that containerd takes for a DEL that is done; of other verbs the words as they are', async () => {
+    const thrown = new CniError('ipam-plugin-failed', 'lease not found', {
+      details: 'Not found: ENOENT: no such file or directory, open x',
+    })
+    const del = await call(envFor('DEL'), config, thrown)
+    expect(JSON.parse(del.stdout)).toEqual({
+      cniVersion: '0.4.0',
+      code: 105,
+      msg: 'lease not-found [ipam-plugin-failed]',
+      details: 'Not-found: ENOENT: no-such file or directory, open x',
+    })
+    expect((await call(envFor('CHECK', {}), configText({ prevResult }), thrown)).stdout).toContain('lease not found')
+    const malformed = await call(envFor('DEL', { CNI_CONTAINERID: 'not found' }), config)
+    expect(malformed.stdout).not.toContain('not found')
+  })
+
+  it.each<[string, Environment, string | Error, string]>([
+    ['S65 unknown verb', envFor('NOPE'), '{}', '1.1.0 4 unknown CNI_COMMAND: NOPE [verb-unknown]'],
+    ['S69 no verb', {}, '{}', '1.1.0 4 required env variables [CNI_COMMAND] missing [variable-missing]'],
+    [
+      'S70 unreadable stdin',
+      envFor('ADD'),
+      new Error('banana'),
+      '1.1.0 5 error reading from stdin: banana [stdin-unreadable]',
+    ],
+    [
+      'S17 no cniVersion',
+      envFor('ADD'),
+      '{"name":"a b"}',
+      '0.1.0 7 invalid characters found in network name [network-name-invalid]',
+    ],
+    [
+      'S18 unsupported',
+      envFor('ADD'),
+      '{"name":"a","cniVersion":"x"}',
+      '1.1.0 1 incompatible CNI versions [version-unsupported]',
+    ],
+    [
+      'S29 CHECK',
+      envFor('CHECK'),
+      '{"name":"a","cniVersion":"0.3.0"}',
+      '0.3.0 1 config version does not allow CHECK [verb-needs-newer-version]',
+    ],
+    [
+      'S43 GC',
+      envFor('GC'),
+      '{"name":"a","cniVersion":"1.0.0"}',
+      '1.0.0 1 config version does not allow GC [verb-needs-newer-version]',
+    ],
+    [
+      'S46 GC, name',
+      envFor('GC'),
+      '{"name":"a b","cniVersion":"1.1.0"}',
+      '1.1.0 7 invalid characters found in network name [network-name-invalid]',
+    ],
+    [
+      'layer 2',
+      envFor('ADD'),
+      '{"name":"a","cniVersion":"0.2.0"}',
+      '0.2.0 7 cannot convert: no valid IP addresses [version-needs-address]',
+    ],
+  ])('%s', async (_, env, stdin, expected) => {
+    const outcome = await call(env, stdin)
+    const { cniVersion, code, msg } = JSON.parse(outcome.stdout)
+    expect(`${cniVersion} ${code} ${msg}`).toBe(expected)
+    expect(outcome).toMatchObject({ called: [], exitCode: 1 })
+  })
+})
+
+const names = ['CNI_COMMAND', 'CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_ARGS', 'CNI_PATH']
+const verbs = fc.constantFrom('ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'VERSION')
+const garbage = fc.oneof(fc.string(), fc.string({ unit: 'binary' }))
+const envs = fc.oneof(
+  fc.dictionary(fc.constantFrom(...names), garbage),
+  fc
+    .tuple(verbs, fc.dictionary(fc.constantFrom(...names.slice(1)), garbage))
+    .map(([verb, env]) => ({ ...env, CNI_COMMAND: verb })),
+  verbs.map((verb) => envFor(verb)),
+)
+const keys = [
+  'mode',
+  'podcidr',
+  'bridge',
+  'vlan',
+  'vlanTrunk',
+  'mtu',
+  'ipam',
+  'dns',
+  'args',
+  'runtimeConfig',
+  'portmap',
+  'firewall',
+]
+const moreKeys = [
+  'bandwidth',
+  'tuning',
+  'sbr',
+  'log',
+  'record',
+  'prevResult',
+  'type',
+  'cniVersion',
+  'cni.dev/valid-attachments',
+  '__proto__',
+]
+const configs = fc
+  .dictionary(fc.constantFrom(...keys, ...moreKeys), fc.oneof(fc.jsonValue(), fc.object()), { noNullPrototype: true })
+  .map((changes) => configText(changes))
+const stdins = fc.oneof(garbage, fc.json(), configs)
+const codes: readonly number[] = Object.values(CniCode).filter((code) => code !== CniCode.internal)
+
+describe('property', () => {
+  it('any environment and stdin: one valid document or nothing, and never code 999', async () => {
+    await fc.assert(
+      fc.asyncProperty(envs, stdins, async (env, stdin) => {
+        const { stdout, exitCode } = await call(env, stdin)
+        if (exitCode === 0) {
+          expect(stdout === '' || typeof JSON.parse(stdout).cniVersion === 'string').toBe(true)
+          return
+        }
+        const body = JSON.parse(stdout)
+        expect(supportedVersions).toContain(body.cniVersion)
+        expect(codes).toContain(body.code)
+        expect(body.msg).toMatch(/^[\t\P{Cc}]+$/u)
+        expect(stdout.indexOf('\n')).toBe(stdout.length - 1)
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  it('DEL of a good container id and name succeeds whatever else the configuration holds', async () => {
+    const noVersion = fc.dictionary(
+      fc.constantFrom(...keys, ...moreKeys.filter((key) => key !== 'cniVersion')),
+      fc.jsonValue(),
+    )
+    await fc.assert(
+      fc.asyncProperty(noVersion, garbage, async (changes, text) => {
+        const env = envFor('DEL', { CNI_NETNS: text, CNI_ARGS: text })
+        expect(await call(env, configText(changes))).toEqual({ called: ['del'], stdout: '', exitCode: 0 })
+      }),
+      { numRuns: 500 },
+    )
+  })
+})

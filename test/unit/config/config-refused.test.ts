@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each wrong value is answered with, and which keys of iptables are accepted.
+
+import { describe, expect, it } from 'vitest'
+import type { PathStep } from '../../../src/cni/error.ts'
+import { CniCode, type ErrorId } from '../../../src/cni/error-code.ts'
+import { keyPath } from '../../../src/cni/invalid-config.ts'
+import { errorOf, type Json, lineOf, read } from '../cni/call.ts'
+
+describe('refused values', () => {
+  const long = 'x'.repeat(5000)
+  it.each<[Json, string]>([
+    [{ isGateway: 'yes' }, 'isGateway: "yes" is not true or false'],
+    [{ ipMasq: 1 }, 'ipMasq: 1 is not true or false'],
+    [{ mode: 'Bridge' }, 'mode: "Bridge" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
+    [{ mode: 'ipvlan' }, 'mode: "ipvlan" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
+    [
+      { mode: 'macvlan', master: 'a/b' },
+      'master: "a/b" is not an interface: interface name contains / or : or whitespace characters',
+    ],
+    [
+      { mode: 'macvlan', bandwidth: { ingressRate: 8000 } },
+      'bandwidth: mode macvlan has no end on the host, which this needs',
+    ],
+    [{ mode: 'chained' }, 'prevResult: This plugin must be called as chained plugin'],
+    [{ mode: 'ptp' }, 'ipam: missing: mode ptp routes by address'],
+    [{ mode: 'ptp', ipam: {} }, 'ipam: missing: mode ptp routes by address'],
+    [{ mtu: -1 }, 'mtu: -1 is not "auto" or an MTU'],
+    [{ mtu: 67 }, 'mtu: 67 is not "auto" or an MTU'],
+    [{ mtu: 65536 }, 'mtu: 65536 is not "auto" or an MTU'],
+    [{ mtu: '1500' }, 'mtu: "1500" is not "auto" or an MTU'],
+    [{ mtu: 1500.5 }, 'mtu: 1500.5 is not "auto" or an MTU'],
+    [{ mtu: 1279, podcidr: 'fd00::/64' }, 'mtu: 1279 is too small for IPv6'],
+    [{ tuning: { mtu: 576 }, podcidr: ['10.1.0.0/24', 'fd00::/64'] }, 'tuning.mtu: 576 is too small for IPv6'],
+    [
+      { mtu: 1000, ipam: { type: 'static', addresses: [{ address: 'fd00::2/64' }] } },
+      'mtu: 1000 is too small for IPv6',
+    ],
+    [{ vlan: 4095 }, 'vlan: 4095 is not a VLAN ID'],
+    [{ vlan: -1 }, 'vlan: -1 is not a VLAN ID'],
+    [
+      { hairpinMode: true, promiscMode: true },
+      'hairpinMode: cannot set hairpin mode and promiscuous mode at the same time',
+    ],
+    [
+      { disableContainerInterface: true, podcidr: '10.1.0.0/24' },
+      'disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set',
+    ],
+    [
+      { disableContainerInterface: true, ipam: { type: 'dhcp' } },
+      'disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set',
+    ],
+    [{ nonMasqueradeCIDRs: ['10.0.0.0'] }, 'nonMasqueradeCIDRs[0]: "10.0.0.0" is not a prefix in CIDR notation'],
+    [{ dns: { search: ['a\nb'] } }, 'dns.search[0]: "a\\nb" is not a string without control characters'],
+    [{ dns: { domain: 'a\u0000' } }, 'dns.domain: "a\\u0000" is not a string without control characters'],
+    [{ dns: [] }, 'dns: [] is not an object'],
+    [{ log: 'relative' }, 'log: "relative" is not a switch or a file'],
+    [{ record: -1 }, 'record: -1 is not a switch or a number of calls'],
+    [{ runtimeConfig: 'x' }, 'runtimeConfig: "x" is not an object'],
+    [{ bridge: long }, `bridge: "${'x'.repeat(63)}... is not a bridge name: interface name is too long`],
+    [{ type: 'macvlan' }, 'ipam: missing: macvlan delegates to us'],
+    [{ type: 'macvlan', ipam: { type: 'dhcp' } }, 'ipam.type: "dhcp" is not ours'],
+    [{ args: { cni: { mac: 4 } } }, 'args.cni.mac: 4 is not a string without control characters'],
+  ])('%j', (changes, message) => {
+    const error = errorOf(() => read(changes))
+    expect(lineOf(error)).toBe(`(${CniCode.invalidConfig}) ${message}`)
+    expect(error.details).toMatch(/use |put /)
+    expect(message.split(': ')[0]).toBe(keyPath(error.path ?? []))
+  })
+
+  it.each<[Json, readonly PathStep[], ErrorId]>([
+    [
+      { ipam: { type: 'trestle', ranges: [[{ subnet: '10.0.0.0/31' }]] } },
+      ['ipam', 'ranges', 0, 0, 'subnet'],
+      'range-subnet',
+    ],
+    [{ ipam: { type: 'trestle', subnet: '10.0.0.0/24', gateway: 'x' } }, ['ipam', 'gateway'], 'range-gateway'],
+    [
+      { ipam: { type: 'static', addresses: [{ address: 'x' }] } },
+      ['ipam', 'addresses', 0, 'address'],
+      'static-address-invalid',
+    ],
+    [{ podcidr: ['10.0.0.0/24', 'fd00::1/64'] }, ['podcidr', 1], 'range-subnet'],
+    [{ tuning: { sysctl: { 'net.ipv4.x': 1 } } }, ['tuning', 'sysctl'], 'wrong-type'],
+    [{ name: 'a b' }, ['name'], 'network-name-invalid'],
+    [{ cniVersion: '9.9.9' }, ['cniVersion'], 'version-unsupported'],
+    [{ prevResult: { ips: [{ address: 'x' }] } }, ['prevResult', 'ips', 0, 'address'], 'prev-result-invalid'],
+    [{ portmap: { backend: 'ipvs' } }, ['portmap', 'backend'], 'unsupported-value'],
+  ])('%j: the key is in the error, and the id', (changes, path, id) => {
+    expect(errorOf(() => read(changes))).toMatchObject({ path, id })
+  })
+
+  it('what is wrong with CNI_ARGS is about no key', () => {
+    const error = errorOf(() => read({}, { CNI_ARGS: 'MAC=x' }))
+    expect([error.id, error.path]).toEqual(['cni-args-invalid', undefined])
+  })
+
+  it('CHECK needs prevResult', () => {
+    expect(lineOf(errorOf(() => read({}, {}, 'CHECK')))).toBe('(7) prevResult: Required prevResult missing')
+  })
+
+  it.each<[Json, string]>([
+    [{ ipMasqBackend: 'ebtables' }, 'ipMasqBackend: "ebtables"'],
+    [{ portmap: { backend: 'ipvs' } }, 'portmap.backend: "ipvs"'],
+    [{ portmap: { externalSetMarkChain: 'MY-MARK' } }, 'portmap.externalSetMarkChain: "MY-MARK"'],
+    [{ portmap: { conditionsV4: ['!', '-s', '10.0.0.0/8'] } }, 'portmap.conditionsV4: ["!","-s","10.0.0.0/8"]'],
+    [{ portmap: { conditionsV6: ['-d', 'fd00::1'] } }, 'portmap.conditionsV6: ["-d","fd00::1"]'],
+    [{ firewall: { iptablesAdminChainName: 'MINE' } }, 'firewall.iptablesAdminChainName: "MINE"'],
+  ])('code 2 for %j', (changes, named) => {
+    expect(lineOf(errorOf(() => read(changes)))).toBe(`(2) unsupported value of ${named}`)
+  })
+
+  it.each<Json>([
+    { ipMasqBackend: 'nftables' },
+    { ipMasqBackend: '' },
+    { portmap: { backend: 'iptables', markMasqBit: 13, externalSetMarkChain: 'KUBE-MARK-MASQ' } },
+    { firewall: { backend: 'firewalld', iptablesAdminChainName: 'CNI-ADMIN', firewalldZone: 'trusted' } },
+    { firewall: { backend: 'typo' } },
+  ])('accepts what changes nothing: %j', (changes) => {
+    expect(read(changes).mode).toBe('bridge')
+  })
+})

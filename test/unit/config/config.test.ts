@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Defaults, modes, roles and the values that are read.
+
+import { describe, expect, it } from 'vitest'
+import { errorOf, type Json, lineOf, read, readAny } from '../cni/call.ts'
+
+const interfaceDefaults = {
+  isGateway: false,
+  isDefaultGateway: false,
+  enabledad: false,
+  disableContainerInterface: false,
+}
+
+const bridgeDefaults = {
+  name: 'cni0',
+  forceAddress: false,
+  hairpinMode: false,
+  promiscMode: false,
+  vlan: 0,
+  preserveDefaultVlan: false,
+  macspoofchk: false,
+  portIsolation: false,
+}
+
+/** The keys of a bridge and of the interface on it, together. */
+function bridgeKeys(changes: Json) {
+  const conf = read(changes)
+  return conf.mode === 'bridge' ? { ...conf, ...conf.bridge } : undefined
+}
+
+const prevResult = {
+  cniVersion: '1.1.0',
+  interfaces: [{ name: 'eth0', sandbox: '/x' }],
+  ips: [{ address: '10.9.0.2/24', interface: 0 }],
+}
+
+describe('defaults', () => {
+  it('of an empty configuration', () => {
+    expect(read()).toEqual({
+      cniVersion: '1.1.0',
+      name: 'net',
+      type: 'trestle',
+      role: 'main',
+      mode: 'bridge',
+      bridge: bridgeDefaults,
+      ...interfaceDefaults,
+      ipMasq: false,
+      nonMasqueradeCidrs: [],
+      mtu: 'auto',
+      removeWhenEmpty: false,
+      allowOverlap: false,
+      ipam: { kind: 'none' },
+      portMappings: [],
+      stdin: '{"cniVersion":"1.1.0","name":"net","type":"trestle"}',
+    })
+  })
+
+  it('of the demo configuration of the contract', () => {
+    const conf = read({ cniVersion: '0.3.1', name: 'my-cni-demo', podcidr: '10.240.0.0/24' })
+    expect(conf).toMatchObject({ bridge: { ...bridgeDefaults, hairpinMode: true }, mode: 'bridge', role: 'main' })
+    expect(conf).toMatchObject({ ...interfaceDefaults, isGateway: true, isDefaultGateway: true, ipMasq: true })
+    expect(conf.ipam).toMatchObject({
+      kind: 'pool',
+      rangeSets: [
+        [{ subnet: '10.240.0.0/24', rangeStart: '10.240.0.1', rangeEnd: '10.240.0.254', gateway: '10.240.0.1' }],
+      ],
+      dataDir: '/var/lib/cni/networks',
+    })
+  })
+
+  it('can be written as JSON and read again unchanged', () => {
+    const conf = read({ podcidr: ['10.1.0.0/24', 'fd00::/64'], bandwidth: { ingressRate: 8, ingressBurst: 8 } })
+    expect(JSON.parse(JSON.stringify(conf))).toEqual(conf)
+  })
+})
+
+describe('bridge', () => {
+  it.each([
+    ['isDefaultGateway implies isGateway', { isDefaultGateway: true }, { isGateway: true, isDefaultGateway: true }],
+    ['also against an explicit false', { isDefaultGateway: true, isGateway: false }, { isGateway: true }],
+    [
+      'podcidr, explicit off',
+      { podcidr: '10.1.0.0/24', isDefaultGateway: false },
+      { isGateway: false, isDefaultGateway: false },
+    ],
+    [
+      'podcidr, gateway off',
+      { podcidr: '10.1.0.0/24', isGateway: false },
+      { isGateway: false, isDefaultGateway: false },
+    ],
+    ['podcidr, hairpin off', { podcidr: '10.1.0.0/24', hairpinMode: false }, { hairpinMode: false }],
+    ['podcidr with a VLAN', { podcidr: '10.1.0.0/24', vlan: 5 }, { hairpinMode: false, vlan: 5 }],
+    ['podcidr with VLAN 0', { podcidr: '10.1.0.0/24', vlan: 0 }, { hairpinMode: true }],
+    ['podcidr with a trunk', { podcidr: '10.1.0.0/24', vlanTrunk: [] }, { hairpinMode: false, vlanTrunk: [] }],
+    ['podcidr with promisc', { podcidr: '10.1.0.0/24', promiscMode: true }, { hairpinMode: false, promiscMode: true }],
+    ['explicit hairpin with a VLAN', { hairpinMode: true, vlan: 5 }, { hairpinMode: true }],
+    ['explicit hairpin on layer 2', { hairpinMode: true }, { hairpinMode: true }],
+    ['keys in any case', { ISGATEWAY: true, PromiscMode: true }, { isGateway: true, promiscMode: true }],
+    [
+      'a trunk',
+      { vlanTrunk: [{ id: 9 }, { minID: 7, maxID: 9 }, { minID: 1, maxID: 1, id: 4094 }, {}] },
+      { vlanTrunk: [1, 7, 8, 9, 4094] },
+    ],
+    ['vlanTrunk null', { vlanTrunk: null }, {}],
+  ])('%s', (_, changes: Json, expected) => {
+    expect(bridgeKeys(changes)).toMatchObject(expected)
+  })
+
+  it('vlanTrunk is absent when it is null', () => {
+    expect(bridgeKeys({ vlanTrunk: null })).not.toHaveProperty('vlanTrunk')
+  })
+
+  const together = 'minID and maxID should be configured simultaneously'
+  it.each([
+    [[{ minID: 1 }], `[0]: ${together}, maxID is missing`],
+    [[{ maxID: 1 }], `[0]: ${together}, minID is missing`],
+    [[{ minID: 0, maxID: 1 }], '[0]: incorrect trunk minID parameter'],
+    [[{ minID: 4095, maxID: 4096 }], '[0]: incorrect trunk minID parameter'],
+    [[{ minID: 1, maxID: 4095 }], '[0]: incorrect trunk maxID parameter'],
+    [[{ id: 1 }, { minID: 3, maxID: 2 }], '[1]: minID is greater than maxID in trunk parameter'],
+    [[{ id: 0 }], '[0]: incorrect trunk id parameter'],
+    [[{ id: -1 }], '[0]: incorrect trunk id parameter'],
+    [[{ id: 1.5 }], '[0].id: 1.5 is not a whole number'],
+    [{}, ': {} is not a list'],
+  ])('refuses vlanTrunk %j', (vlanTrunk, message) => {
+    expect(lineOf(errorOf(() => read({ vlanTrunk })))).toBe(`(7) vlanTrunk${message}`)
+  })
+
+  it.each(['', '.', '..', 'a/b', 'a b', 'a:b', '1234567890123456', 'a%d', 'a#', '-x', 'all', 'default', 'a"'])(
+    'refuses the bridge name %j',
+    (bridge) => {
+      const error = errorOf(() => read({ bridge }))
+      expect(error.code).toBe(7)
+      expect(error.message).toMatch(/^bridge: ".*" is not a bridge name: interface name /)
+    },
+  )
+})
+
+describe('modes and roles', () => {
+  it.each([
+    ['ADD', { prevResult }, 'chained', 'chained'],
+    ['ADD', { prevResult: null }, 'bridge', 'main'],
+    ['ADD', { prevResult, mode: 'bridge' }, 'bridge', 'main'],
+    ['ADD', { prevResult, mode: 'chained' }, 'chained', 'chained'],
+    ['CHECK', { prevResult }, 'bridge', 'main'],
+    ['CHECK', { prevResult, mode: 'chained' }, 'chained', 'chained'],
+    ['STATUS', { mode: 'chained' }, 'chained', 'chained'],
+    ['GC', {}, 'bridge', 'main'],
+    ['ADD', { mode: 'loopback' }, 'loopback', 'main'],
+    ['ADD', { mode: 'ptp', podcidr: '10.1.0.0/24' }, 'ptp', 'main'],
+  ] as const)('%s %j is %s', (verb, changes: Json, mode, role) => {
+    expect(read(changes, {}, verb)).toMatchObject({ mode, role })
+  })
+
+  it.each([
+    [{ mode: 'bridge', isGateway: true }, ['bridge', 'isGateway', 'enabledad']],
+    [{ mode: 'ptp', podcidr: '10.1.0.0/24', bridge: 'br0', vlan: 5 }, ['isGateway', 'enabledad']],
+    [{ mode: 'macvlan', bridge: 'br0', isGateway: true }, ['macvlan', 'enabledad']],
+    [{ mode: 'loopback', bridge: 'br0', enabledad: true }, []],
+    [{ mode: 'chained', prevResult, bridge: 'br0', isGateway: true }, []],
+    [{ type: 'other', bridge: 'br0', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }, []],
+  ])('%j has the keys of its own mode only', (changes: Json, expected) => {
+    const conf = readAny(changes)
+    expect(['bridge', 'macvlan', 'isGateway', 'enabledad'].filter((key) => key in conf)).toEqual(expected)
+  })
+
+  it('refuses a wrong value of another mode, too', () => {
+    const ptp = { mode: 'ptp', podcidr: '10.1.0.0/24' }
+    expect(errorOf(() => read({ ...ptp, bridge: 'a/b' })).code).toBe(7)
+    expect(errorOf(() => read({ ...ptp, vlanTrunk: [{ id: 0 }] })).code).toBe(7)
+  })
+
+  it('a chained call takes nothing from podcidr', () => {
+    expect(read({ prevResult, podcidr: '10.1.0.0/24' })).toMatchObject({ ipam: { kind: 'none' }, ipMasq: false })
+    expect(read({ prevResult, ipMasq: true }).ipMasq).toBe(true)
+  })
+
+  it('keeps prevResult on ADD and CHECK, not on STATUS and GC', () => {
+    expect(read({ prevResult, mode: 'bridge' }).prevResult?.ips[0]?.address).toBe('10.9.0.2/24')
+    expect(read({ prevResult }, {}, 'CHECK').prevResult?.interfaces[0]?.name).toBe('eth0')
+    expect(read({ prevResult: 'garbage' }, {}, 'STATUS').prevResult).toBeUndefined()
+  })
+
+  it('does not judge the keys of a plugin that delegates to us', () => {
+    const conf = readAny({
+      type: 'macvlan',
+      mode: 'private',
+      mtu: 'big',
+      vlan: 'x',
+      bandwidth: 3,
+      prevResult: 'garbage',
+      ipam: { type: 'trestle', subnet: '10.1.0.0/24' },
+    })
+    expect(conf).toMatchObject({ role: 'ipam', mode: 'ipam', type: 'macvlan', ipam: { kind: 'pool' } })
+    expect(conf).not.toHaveProperty('prevResult')
+    expect(readAny({ type: 'x', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }, {}, 'CHECK').role).toBe('ipam')
+  })
+})
+
+describe('other keys', () => {
+  it.each([
+    [{ mtu: 0 }, { mtu: 'auto' }],
+    [{ mtu: 'auto' }, { mtu: 'auto' }],
+    [{ mtu: 68 }, { mtu: 68 }],
+    [{ mtu: 65535 }, { mtu: 65535 }],
+    [{ ipMasq: true, ipMasqBackend: 'iptables' }, { ipMasq: true }],
+    [{ podcidr: '10.1.0.0/24', ipMasq: false }, { ipMasq: false }],
+    [{ podCIDR: '10.1.0.0/24' }, { ipMasq: true }],
+    [
+      { nonMasqueradeCIDRs: ['10.1.2.3/8', '10.0.0.0/8', 'FD00::1/8'] },
+      { nonMasqueradeCidrs: ['10.0.0.0/8', 'fd00::/8'] },
+    ],
+    [{ log: true }, { log: true }],
+    [
+      { log: '/var/log/t', record: 20 },
+      { log: '/var/log/t', record: 20 },
+    ],
+    [{ dns: { nameservers: [] } }, { dns: { nameservers: [] } }],
+    [{ dns: { domain: 'x', options: ['ndots:5'] } }, { dns: { domain: 'x', options: ['ndots:5'] } }],
+    [
+      {
+        dns: { nameservers: ['1.1.1.1'] },
+        runtimeConfig: { dns: { servers: ['9.9.9.9'], searches: [], options: [] } },
+      },
+      { dns: { nameservers: ['9.9.9.9'] } },
+    ],
+    [{ removeWhenEmpty: true }, { removeWhenEmpty: true }],
+  ])('%j', (changes, expected) => {
+    expect(read(changes)).toMatchObject(expected)
+  })
+
+  it.each([{ log: false }, { log: 'off' }, { record: 0 }, { record: false }, { dns: {} }, { dns: { domain: '' } }])(
+    '%j is off',
+    (changes) => {
+      const conf = read(changes)
+      expect([conf.log, conf.record, conf.dns]).toEqual([undefined, undefined, undefined])
+    },
+  )
+
+  it('takes the pod from CNI_ARGS', () => {
+    const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p'
+    expect(read({}, { CNI_ARGS: args }).pod).toEqual({ namespace: 'ns', name: 'p' })
+  })
+})

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a chained configuration decides on, from prevResult and what was seen.
+
+import { describe, expect, it } from 'vitest'
+import { CniError } from '../../../src/cni/error.ts'
+import { readInvocation } from '../../../src/cni/invocation.ts'
+import { readConfig } from '../../../src/config/config.ts'
+import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drivers/attach.ts'
+import {
+  addressesOf,
+  asksForAnything,
+  chainedConf,
+  chainedNetwork,
+  chainedResult,
+  chainedSpec,
+} from '../../../src/drivers/chained.ts'
+import type { ObservedLink } from '../../../src/model/observed.ts'
+
+const sandbox = '/run/netns/p'
+const prevResult = {
+  interfaces: [
+    { name: 'br0' },
+    { name: 'veth1', mac: '02:00:00:00:00:01' },
+    { name: 'eth0', mac: '02:00:00:00:00:02', sandbox },
+  ],
+  ips: [
+    { address: '10.9.9.9/24', interface: 0 },
+    { address: '10.1.0.2/24', gateway: '10.1.0.1', interface: 2 },
+    { address: 'fd00:1::2/64', interface: 2 },
+  ],
+  routes: [],
+}
+
+function linkOf(name: string, more: Partial<ObservedLink>): ObservedLink {
+  const flags = { up: true, promisc: false, allmulti: false, txqlen: 1000, addresses: [] }
+  return { name, index: 1, mac: '02:00:00:00:00:02', mtu: 1500, ...flags, ...more }
+}
+
+function seenOf(kind = 'veth') {
+  const eth0 = linkOf('eth0', { index: 2, kind, peerIndex: 7 })
+  const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2, master: 'br0' })
+  return {
+    pod: { links: new Map([['eth0', eth0]]), routes: new Map(), rules: [] },
+    host: { links: new Map([['veth1', veth1]]), routes: new Map() },
+    hostLinks: new Map([['10.1.0.2', 'br0']]),
+  }
+}
+
+function confOf(more: object) {
+  const call = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'c', CNI_NETNS: sandbox, CNI_IFNAME: 'eth0' }
+  const stdin = {
+    cniVersion: '1.1.0',
+    name: 'net',
+    type: 'trestle',
+    prevResult: { cniVersion: '1.1.0', ...prevResult },
+    ...more,
+  }
+  return chainedConf(readConfig(JSON.stringify(stdin), readInvocation(call)))
+}
+
+const key = { network: 'net', containerId: 'c', ifName: 'eth0', role: 'chained' } as const
+
+function specOf(more: object, seen = seenOf()) {
+  return chainedSpec({ key, conf: confOf(more), prevResult, seen })
+}
+
+function codeOf(body: () => unknown): number | undefined {
+  try {
+    body()
+    return undefined
+  } catch (error) {
+    if (error instanceof CniError) return error.code
+    throw error
+  }
+}
+
+const ports = { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 8080, protocol: 'tcp' }] } }
+const bandwidth = { bandwidth: { egressRate: 8000, egressBurst: 8000 } }
+
+describe('chained', () => {
+  it('asks for nothing without features, and for something where a policy is over', () => {
+    expect(asksForAnything(confOf({ mtu: 1400, firewall: { hostAccept: 'off' } }), undefined)).toBe(false)
+    for (const more of [ports, bandwidth, { ipMasq: true }, { sbr: {} }, { tuning: { mtu: 1400 } }]) {
+      expect(asksForAnything(confOf(more), undefined)).toBe(true)
+    }
+    const known = { name: 'net/chained', forwarding: [], ingressPolicy: 'isolated', removeWhenEmpty: false } as const
+    expect(asksForAnything(confOf({}), known)).toBe(true)
+  })
+
+  it('takes the addresses of the interface, and those that name none', () => {
+    expect(addressesOf(prevResult, 'eth0').map((ip) => ip.address)).toEqual(['10.1.0.2/24', 'fd00:1::2/64'])
+    expect(addressesOf({ interfaces: [], ips: [{ address: '10.1.0.2/24' }], routes: [] }, 'eth0')).toHaveLength(1)
+  })
+
+  it('finds the veth on the host, and the bridge as the way', () => {
+    const spec = specOf({ ...ports, ...bandwidth })
+    expect(spec.hostPorts).toMatchObject({ link: 'br0', ports: [{ podIp: '10.1.0.2' }, { podIp: 'fd00:1::2' }] })
+    expect(spec.bandwidth?.link).toBe('veth1')
+    expect(hostOps(spec).map((op) => op.kind)).toEqual(['ifb.add', 'link.alias'])
+    const network = chainedNetwork(confOf(ports), spec, seenOf().host)
+    expect(network).toMatchObject({ name: 'net/chained', hairpin: ['10.1.0.0/24', 'fd00:1::/64'] })
+  })
+
+  it('changes and adds to the result only what it did', () => {
+    const mac = '0a:00:00:00:00:09'
+    const result = chainedResult(prevResult, specOf({ tuning: { mac, mtu: 1400 }, ...bandwidth }))
+    expect(result.interfaces.slice(0, 2)).toEqual(prevResult.interfaces.slice(0, 2))
+    expect(result.interfaces[2]).toEqual({ name: 'eth0', mac, mtu: 1400, sandbox })
+    expect(result.interfaces[3]?.name).toMatch(/^ifb/)
+    expect(chainedResult(prevResult, specOf(ports))).toEqual(prevResult)
+  })
+
+  it('remembers what tuning changes, and nothing else', () => {
+    const spec = specOf({ tuning: { mtu: 1400, promisc: true, txQLen: 5 } })
+    expect(spec.tuning?.before).toEqual({ mtu: 1500, promisc: false, txQLen: 1000 })
+    expect(podOps(spec).map((op) => op.kind)).toEqual(['link.mtu', 'link.promisc', 'link.txqlen'])
+    expect(podTeardownOps(spec)).toMatchObject([
+      { kind: 'link.promisc', on: false },
+      { kind: 'link.mtu', mtu: 1500 },
+      { kind: 'link.txqlen', length: 1000 },
+    ])
+  })
+
+  it('puts back a queue length of 0, which ip does not print', () => {
+    const { txqlen, ...eth0 } = linkOf('eth0', { index: 2, kind: 'veth', peerIndex: 7 })
+    const seen = { ...seenOf(), pod: { ...seenOf().pod, links: new Map([['eth0', eth0]]) } }
+    expect(txqlen).toBeDefined()
+    expect(specOf({ tuning: { txQLen: 5 } }, seen).tuning?.before).toEqual({ txQLen: 0 })
+  })
+
+  it('takes its queueing off a host end that stays', () => {
+    expect(teardownOps(specOf(bandwidth), 7)).toMatchObject([
+      { kind: 'qdisc.del', dev: 'veth1', at: 'ingress' },
+      { kind: 'link.del' },
+    ])
+  })
+
+  it('refuses what cannot act on the interface', () => {
+    const seen = seenOf('macvlan')
+    expect(codeOf(() => specOf(bandwidth, seen))).toBe(7)
+    expect(codeOf(() => specOf({ firewall: { ingressPolicy: 'isolated' } }, seen))).toBe(7)
+    expect(codeOf(() => specOf(ports, seen))).toBeUndefined()
+    expect(codeOf(() => specOf(ports, { ...seen, hostLinks: new Map() }))).toBe(7)
+    expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { ...seen.pod, links: new Map() } }))).toBe(4)
+  })
+
+  it('isolates a bridge port, and from others a link that is on no bridge', () => {
+    const more = { firewall: { ingressPolicy: 'isolated' } }
+    expect(specOf(more).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', isolated: true })
+    const seen = seenOf()
+    const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2 })
+    const routed = { ...seen, host: { links: new Map([['veth1', veth1]]), routes: new Map() } }
+    expect(specOf(more, routed).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', ingressPolicy: 'isolated' })
+  })
+})

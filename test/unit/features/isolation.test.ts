@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// ingressPolicy as elements of the two sets that the rule compares.
+
+import { expect, it } from 'vitest'
+import { isolationElements } from '../../../src/features/firewall/isolation.ts'
+import { specsOf } from '../../support/golden.ts'
+import { type Json, read } from '../cni/call.ts'
+
+const isolated = { set: 'fenced', key: ['cni0'] }
+const exempt = { set: 'fencedpair', key: ['cni0', 'cni0'] }
+
+it.each<[string, Json, readonly object[]]>([
+  ['open', { firewall: { ingressPolicy: 'open' } }, []],
+  ['open by default', { firewall: {} }, []],
+  ['open without firewall', {}, []],
+  ['same-bridge: isolated, and open to itself', { firewall: { ingressPolicy: 'same-bridge' } }, [isolated, exempt]],
+  ['isolated, from itself too', { firewall: { ingressPolicy: 'isolated' } }, [isolated]],
+])('%s', (_, conf, elements) => {
+  const { network } = specsOf(read(conf), { ips: [], routes: [] })
+  expect(isolationElements(network)).toEqual(elements)
+})
+
+it('isolated holds between the ports of the bridge as well', () => {
+  const portOf = (ingressPolicy: string) =>
+    specsOf(read({ firewall: { ingressPolicy } }), { ips: [], routes: [] }).spec.port?.isolated
+  expect([portOf('isolated'), portOf('same-bridge'), portOf('open')]).toEqual([true, false, false])
+})
+
+it('is the foreign bridge that a chained network is on, where it has none of its own', () => {
+  const network = {
+    name: 'n',
+    forwarding: [],
+    removeWhenEmpty: false,
+    ingressPolicy: 'isolated',
+    ingressPolicyLink: 'br9',
+  } as const
+  expect(isolationElements(network)).toEqual([{ set: 'fenced', key: ['br9'] }])
+})
