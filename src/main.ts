@@ -5,7 +5,7 @@
 
 import { startupSnapshot } from 'node:v8'
 import { toCniError } from './cni/error.ts'
-import { currentVersion } from './cni/version.ts'
+import { currentVersion } from './cni/result.ts'
 import { workMs } from './commands/call/context.ts'
 import { type DispatchOutput, dispatch, failure } from './commands/call/dispatch.ts'
 import { openKeeper } from './commands/call/keeper.ts'

@@ -3,6 +3,8 @@
 // since the configurations that reach us were written for plugins that use them; it is written
 // canonically (RFC 5952).
 
+import { hasControlCharacter } from './error.ts'
+
 export type Family = 4 | 6
 
 export interface Address {
@@ -193,4 +195,80 @@ function writeIpv6(value: bigint): string {
 
 function canonical(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1)
+}
+
+// MAC addresses of pods' interfaces, as text.
+
+const forms = [
+  /^[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}$/,
+  /^[0-9a-fA-F]{2}(?:-[0-9a-fA-F]{2}){5}$/,
+  /^[0-9a-fA-F]{4}(?:\.[0-9a-fA-F]{4}){2}$/,
+]
+
+/** Lower case with colons, or undefined. The three forms of Go's net.ParseMAC, 6 bytes only. */
+export function parseMac(text: string): string | undefined {
+  if (!forms.some((form) => form.test(text))) return undefined
+  return (text.toLowerCase().match(/[0-9a-f]{2}/g) ?? []).join(':')
+}
+
+/** What `text` is not and would have to be for the MAC of an interface, which has no group address; or undefined. */
+export function macProblem(text: string): { readonly what: string; readonly hint: string } | undefined {
+  const mac = parseMac(text)
+  if (mac === undefined) return { what: 'a MAC address', hint: 'use six bytes like "c2:11:22:33:44:55"' }
+  const first = Number.parseInt(mac.slice(0, 2), 16)
+  if (first % 2 === 0 && mac !== '00:00:00:00:00:00') return undefined
+  const unicast = mac.replace(/^../, ((first & 0xfc) | 2).toString(16).padStart(2, '0'))
+  const what = first % 2 === 1 ? 'a unicast MAC address' : 'an address an interface can have'
+  return { what, hint: `use an even first byte, like "${unicast}"` }
+}
+
+// Names of network interfaces: what the specification's own library refuses, and what trestle
+// refuses on top because a tool between us and the kernel would read it as something else.
+
+/** Room in the kernel's IFNAMSIZ (16) without the closing zero byte: linux/if.h. */
+const LONGEST_BYTES = 15
+
+/** Directories of /proc/sys/net/ipv4/conf: an interface of that name would share their sysctls. */
+const sysctlWords: readonly string[] = ['all', 'default']
+
+function utf8Length(text: string): number {
+  let bytes = 0
+  for (const char of text) {
+    const code = char.codePointAt(0) ?? 0
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
+  }
+  return bytes
+}
+
+/**
+ * Why `name` can be no interface's name, or undefined. The rules and texts are those of libcni's
+ * ValidateInterfaceName (pkg/utils/utils.go); the length is in bytes.
+ */
+export function linkNameProblem(name: string): string | undefined {
+  if (name === '') return 'interface name is empty'
+  if (utf8Length(name) > LONGEST_BYTES) return 'interface name is too long'
+  if (name === '.' || name === '..') return 'interface name is . or ..'
+  if (/[/:\u0085]|(?!\ufeff)\s/.test(name)) return 'interface name contains / or : or whitespace characters'
+  return undefined
+}
+
+/**
+ * Why trestle makes no interface called `name`, though the kernel would, or undefined. `%` is a
+ * pattern to the kernel (dev_alloc_name), `#`, quotes and backslash are syntax in a batch of
+ * iproute2 (lib/utils.c) or nft, what is not ASCII reads differently in every tool, and a leading
+ * `-` is an option.
+ */
+export function unsafeNameProblem(name: string): string | undefined {
+  if (/[^\x20-\x7e]/.test(name) && !hasControlCharacter(name))
+    return 'interface name contains a character outside ASCII'
+  if (/[%#\\"'`]/.test(name) || hasControlCharacter(name))
+    return 'interface name contains %, #, \\, a quote or a control character'
+  if (name.startsWith('-')) return 'interface name starts with -'
+  if (sysctlWords.includes(name)) return `interface name ${name} is a directory of /proc/sys/net/ipv4/conf`
+  return undefined
+}
+
+/** Why `name` can be no bridge's name, or undefined: iptables and nft read it as a pattern (iptables(8), -i). */
+export function patternNameProblem(name: string): string | undefined {
+  return /^!|[+*]$/.test(name) ? 'interface name starts with ! or ends with + or *' : undefined
 }

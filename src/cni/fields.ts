@@ -3,9 +3,9 @@
 // the one function that applies a schema and turns its first complaint into an error of code 7.
 
 import * as z from 'zod/mini'
-import { hasControlCharacter } from './control-characters.ts'
-import { configError, type KeyPath, notA, quote } from './invalid-config.ts'
-import { isObject } from './json-object.ts'
+import { formatCidr, networkOf, parseCidr } from './address.ts'
+import { configError, hasControlCharacter, type KeyPath, notA, quote } from './error.ts'
+import { isObject } from './json.ts'
 
 // One call parses one configuration: compiling a parser for it costs more than it saves.
 z.config({ jitless: true })
@@ -143,4 +143,24 @@ export function readAs<T extends z.core.$ZodType>(schema: T, value: unknown, bas
   const complaint = complaintOf(issue?.message ?? '', found)
   if (complaint === undefined) throw configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
   throw notA(path, found, complaint)
+}
+
+/** An IPv4 link carries packets of 68 bytes at least (RFC 791); 65535 is the longest IP packet. */
+export const MIN_MTU = 68
+export const MAX_MTU = 65_535
+
+/** Whether a link may have the MTU. */
+export function isMtu(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
+}
+
+/** Prefixes without host bits, each once. Throws CniError invalidConfig. */
+export function readCidrs(texts: readonly string[], path: KeyPath): readonly string[] {
+  const cidrs = texts.map((text, index) => {
+    const cidr = parseCidr(text)
+    if (cidr !== undefined) return formatCidr(networkOf(cidr))
+    const hint = 'use one like "10.0.0.0/8"'
+    throw notA([...path, index], text, { id: 'prefix-invalid', what: 'a prefix in CIDR notation', hint })
+  })
+  return [...new Set(cidrs)]
 }

@@ -1,224 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// stdin as JSON, and the keys every verb needs: name, cniVersion, type. Errors in the order of the
-// upstream (pkg/skel): 6 not JSON, 7 name, 1 version.
+// JSON objects among values of unknown shape, and their keys.
 
-import { hasControlCharacter } from './control-characters.ts'
-import { CniError } from './error.ts'
-import type { ErrorId } from './error-code.ts'
-import { notA, quote } from './invalid-config.ts'
-import type { Verb } from './invocation.ts'
-import { lookUp } from './json-keys.ts'
-import { isObject } from './json-object.ts'
-import { findJsonProblem } from './json-problem.ts'
-import { ownType } from './own-type.ts'
-import { type CniVersion, currentVersion, isSupported, supportedVersions } from './version.ts'
+import type * as z from 'zod/mini'
 
-export type JsonObject = Readonly<Record<string, unknown>>
-
-/** The keys that every verb needs, and the whole. */
-export interface ConfigHead {
-  readonly root: JsonObject
-  readonly name: string
-  readonly type: string
-  readonly cniVersion: CniVersion
+/** Whether a value is an object and no list. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Deeper than any configuration; a bound on the recursion of what reads it. */
-const DEEPEST = 64
+/** The value where it is an object, else one without keys. */
+export function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {}
+}
 
-/** More values than any configuration has, a GC of 16,000 attachments included; a bound on the time to read it. */
-const MOST_VALUES = 50_000
+// Keys of a configuration whatever their case: Go's JSON decoder, for which these configurations
+// were written, matches keys exactly first and then without case (docs/design.md, "Decisions"; containerd sends
+// `HostPort`). The known keys are read off the schema, so that they are written down once.
 
-/** A text shorter than this has no more values than that can be read in a few milliseconds. */
-const SHORT_TEXT = 64 * 1024
+type Schema = z.core.$ZodType
 
-const LONGEST_NAME = 8192
+/** The known keys of an object, or of the entries of a list. */
+export interface KeyShape {
+  /** By the key in lower case. */
+  readonly keys?: ReadonlyMap<string, KnownKey>
+  readonly items?: KeyShape
+}
 
-/** Upstream's words before what is wrong with a text (pkg/skel/skel.go). */
-export const undecodable = 'error unmarshall network config: '
+interface KnownKey {
+  readonly name: string
+  readonly shape: KeyShape | undefined
+}
+
+/** The keys that `schema` (a zod object, list, or optional of these) knows; undefined when it has none. */
+export function keyShapeOf(schema: Schema): KeyShape | undefined {
+  const { def } = (schema as z.core.$ZodTypes)._zod
+  if (def.type === 'optional') return keyShapeOf(def.innerType as Schema)
+  if (def.type === 'array') {
+    const items = keyShapeOf(def.element as Schema)
+    return items === undefined ? undefined : { items }
+  }
+  if (def.type !== 'object') return undefined
+  const entries = Object.entries(def.shape as Readonly<Record<string, Schema>>)
+  return {
+    keys: new Map(entries.map(([name, child]) => [name.toLowerCase(), { name, shape: keyShapeOf(child) }])),
+  }
+}
 
 /**
- * How often a value may begin in `text`, and how deep brackets go in it, strings left out: a bound that costs nothing
- * but the reading, whether or not it is JSON. Stops where either is exceeded.
+ * `value` with the known keys in their own spelling, in nested objects and lists too. Of two spellings
+ * the exact one wins, else the last. `null` leaves the default, as in Go, so such a known key is
+ * dropped. Unknown keys stay as they are; `__proto__` stays a key like any other.
  */
-function isTooMuch(text: string): 'values' | 'depth' | undefined {
-  let [values, depth, isInString] = [1, 0, false]
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (isInString) {
-      if (code === BACKSLASH) at++
-      else if (code === QUOTE) isInString = false
-    } else if (code === QUOTE) isInString = true
-    else if (code === COMMA) values++
-    else if (code === BRACKET || code === BRACE) {
-      values++
-      depth++
-    } else if (code === BRACKET + 2 || code === BRACE + 2) depth--
-    if (depth > DEEPEST) return 'depth'
-    if (values > MOST_VALUES) return 'values'
+export function withKnownKeys(value: unknown, shape: KeyShape | undefined): unknown {
+  if (shape === undefined) return value
+  if (Array.isArray(value)) return shape.items === undefined ? value : value.map((v) => withKnownKeys(v, shape.items))
+  if (shape.keys === undefined || !isObject(value)) return value
+  const known = new Map<string, unknown>()
+  for (const [key, child] of Object.entries(value)) {
+    const match = shape.keys.get(key.toLowerCase())
+    if (match === undefined) known.set(key, child)
+    else if (key === match.name || !Object.hasOwn(value, match.name)) {
+      if (child === null) known.delete(match.name)
+      else known.set(match.name, withKnownKeys(child, match.shape))
+    }
   }
-  return undefined
+  return Object.fromEntries(known)
 }
 
-const [QUOTE, COMMA, BRACKET, BACKSLASH, BRACE] = [0x22, 0x2c, 0x5b, 0x5c, 0x7b]
-
-function isTooDeep(value: unknown, left: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return left === 0 || Object.values(value).some((child) => isTooDeep(child, left - 1))
+/** The value of `name` in `object`: the exact key, else the last that differs in case only. */
+export function lookUp(object: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (Object.hasOwn(object, name)) return object[name]
+  const lower = name.toLowerCase()
+  const key = Object.keys(object).findLast((candidate) => candidate.toLowerCase() === lower)
+  return key === undefined ? undefined : object[key]
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    const found = findJsonProblem(text)
-    const place = found === undefined ? '' : ` at line ${found.line}, column ${found.column}`
-    const what = text.trim() === '' ? 'stdin is empty' : (found?.problem ?? 'not JSON')
-    const details = 'stdin must hold the network configuration as one JSON object'
-    throw new CniError('not-json', `${undecodable}${what}${place}`, { details, cause })
+// Absent keys in place of undefined ones: what goes into a record or a result has no key without a value.
+
+/** An object without its undefined fields. */
+export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>
   }
-}
-
-/** stdin as one JSON object. Throws CniError decodingFailure, with line and column of what is wrong. */
-export function parseConfig(stdin: string): JsonObject {
-  const excess = stdin.length > SHORT_TEXT ? isTooMuch(stdin) : undefined
-  if (excess === 'values') throw tooLarge(`more than ${MOST_VALUES} values`)
-  if (excess === 'depth') throw tooDeep()
-  const value = parse(stdin)
-  if (!isObject(value)) {
-    const message = `${undecodable}${quote(value)} is not an object`
-    throw new CniError('not-an-object', message, { details: 'use { ... }' })
-  }
-  if (isTooDeep(value, DEEPEST)) throw tooDeep()
-  return value
-}
-
-function tooDeep(): CniError {
-  return tooLarge(`nested more than ${DEEPEST} levels deep`)
-}
-
-function tooLarge(what: string): CniError {
-  return new CniError('json-too-large', `${undecodable}${what}`)
-}
-
-function readName(root: JsonObject): string {
-  const name = lookUp(root, 'name') ?? ''
-  const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
-  const path = ['name']
-  if (name === '') {
-    throw new CniError('network-name-missing', 'missing network name', { path, details: `name: ${hint}` })
-  }
-  const id = 'network-name-invalid'
-  if (typeof name !== 'string') throw notA(path, name, { id, what: 'a string', hint })
-  if (name.length > LONGEST_NAME) throw notA(path, name, { id, what: `at most ${LONGEST_NAME} characters`, hint })
-  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name
-  const details = `name: ${quote(name)}; ${hint}`
-  throw new CniError(id, 'invalid characters found in network name', { path, details })
-}
-
-/** NAME_MAX (include/uapi/linux/limits.h). */
-const LONGEST_FILE_NAME = 255
-
-/** Whether `text` is one file name: CNI spec 1.1.0, section 1, no path separators in `type`. */
-export function isPluginType(text: unknown): text is string {
-  return (
-    typeof text === 'string' &&
-    text !== '' &&
-    text !== '.' &&
-    text !== '..' &&
-    text.length <= LONGEST_FILE_NAME &&
-    !/[/\\]/.test(text) &&
-    !hasControlCharacter(text)
-  )
-}
-
-/** A configuration without `type` is ours: the runtime found our executable by it. */
-function readType(root: JsonObject, verb: Verb): string {
-  const type = lookUp(root, 'type') ?? ownType
-  if (isPluginType(type)) return type
-  if (verb === 'DEL') return ownType
-  throw notA(['type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint: 'use "trestle"' })
-}
-
-/** "0.4" is 0.4.0; undefined for what is no version (Go: cni pkg/version/plugin.go). */
-function numbersOf(text: string): readonly number[] | undefined {
-  const parts = text.split('.')
-  if (parts.length > 3 || !parts.every((part) => /^[0-9]{1,9}$/.test(part))) return undefined
-  return [0, 1, 2].map((index) => Number(parts[index] ?? 0))
-}
-
-function isOlder(a: readonly number[], b: readonly number[]): boolean {
-  const index = a.findIndex((part, i) => part !== b[i])
-  return index >= 0 && (a[index] ?? 0) < (b[index] ?? 0)
-}
-
-/** The version from which on a verb exists: CNI spec 0.4.0 (CHECK), 1.1.0 (GC, STATUS). */
-const firstVersions: Readonly<Partial<Record<Verb, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' }
-
-function checkGate(text: string, verb: Verb): void {
-  const first = firstVersions[verb]
-  if (first === undefined) return
-  const numbers = numbersOf(text)
-  if (numbers === undefined) {
-    throw versionError('version-invalid', `cniVersion: ${quote(text)} is not a version`, 'use one like "1.0.0"')
-  }
-  if (!isOlder(numbers, numbersOf(first) ?? [])) {
-    if (!isOlder(numbersOf(currentVersion) ?? [], numbers)) return
-    throw versionError('version-unsupported', `plugin version does not allow ${verb}`, versionDetails(text))
-  }
-  const details = `config is ${quote(text)}, ${verb} needs ${first} or newer`
-  throw versionError('verb-needs-newer-version', `config version does not allow ${verb}`, details)
-}
-
-function versionError(id: ErrorId, message: string, details: string): CniError {
-  return new CniError(id, message, { path: ['cniVersion'], details })
-}
-
-function versionDetails(text: string): string {
-  return `config is ${quote(text)}, plugin supports [${supportedVersions.map((version) => `"${version}"`).join(' ')}]`
-}
-
-/** Missing or empty is 0.1.0, as in upstream. */
-function readVersion(root: JsonObject, verb: Verb): CniVersion {
-  const given = lookUp(root, 'cniVersion') ?? ''
-  if (typeof given !== 'string') {
-    const message = `cniVersion: ${quote(given)} is not a string`
-    throw versionError('version-invalid', message, `use "${currentVersion}", in quotes`)
-  }
-  const text = given === '' ? '0.1.0' : given
-  checkGate(text, verb)
-  if (isSupported(text)) return text
-  throw versionError('version-unsupported', 'incompatible CNI versions', versionDetails(text))
-}
-
-/** stdin, and name, version and type from it. Throws CniError 6, 7 or 1, in this order. */
-export function readHead(stdin: string, verb: Verb): ConfigHead {
-  const root = parseConfig(stdin)
-  const name = readName(root)
-  const cniVersion = readVersion(root, verb)
-  return { root, name, cniVersion, type: readType(root, verb) }
-}
-
-function parseLeniently(stdin: string): JsonObject | undefined {
-  try {
-    return parseConfig(stdin)
-  } catch {
-    return undefined
-  }
-}
-
-/** VERSION: the caller's cniVersion when it is given and supported, else ours. Throws nothing. */
-export function readVersionRequest(stdin: string): CniVersion {
-  const root = parseLeniently(stdin)
-  const given = root === undefined ? undefined : lookUp(root, 'cniVersion')
-  return isSupported(given) ? given : currentVersion
-}
-
-/** The version an error is written in: the configuration's if that can be told, else ours. Throws nothing. */
-export function callerVersion(stdin: string): CniVersion {
-  const root = parseLeniently(stdin)
-  if (root === undefined) return currentVersion
-  const given = lookUp(root, 'cniVersion') ?? ''
-  if (given === '') return '0.1.0'
-  return isSupported(given) ? given : currentVersion
 }

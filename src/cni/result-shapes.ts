@@ -2,19 +2,77 @@
 // Results of every protocol version, read into the shape of 1.1.0 and written from it. What each
 // version holds and leaves out is that of the reference library (cni pkg/types/020, 040, 100).
 
-import type { OwnNetConf } from '../config/net-conf.ts'
 import { familyOf, formatAddress, formatCidr, parseAddress, parseCidr } from './address.ts'
-import { CniError } from './error.ts'
-import { readAs } from './fields.ts'
-import { configError, type KeyPath, notA } from './invalid-config.ts'
-import { lookUp, withKnownKeys } from './json-keys.ts'
-import { isObject } from './json-object.ts'
-import type { Result, ResultInterface, ResultIp } from './result.ts'
-import { listKeys, listSchema, pairKeys, pairSchema, versionsLike } from './result-schema.ts'
-import type { Dns, Route } from './route.ts'
-import { atLeast, type CniVersion, isSupported } from './version.ts'
+import { CniError, configError, type KeyPath, notA } from './error.ts'
+import { integer, list, openGroup, optional, readAs, text, texts, UINT32_MAX, uint32 } from './fields.ts'
+import { isObject, keyShapeOf, lookUp, withKnownKeys } from './json.ts'
+import {
+  atLeast,
+  type CniVersion,
+  type Dns,
+  isSupported,
+  type Result,
+  type ResultInterface,
+  type ResultIp,
+  type Route,
+} from './result.ts'
 
 type Fields = Readonly<Record<string, unknown>>
+
+// The wire shapes: up to 0.2.0 one `ip4` and one `ip6`, from 0.3.0 on lists. Keys that no version names are kept.
+
+/** A chain of plugins adds to what each of them may be configured with. */
+const MOST_ENTRIES = 4096
+
+const dns = openGroup({ nameservers: texts, domain: text, search: texts, options: texts })
+
+const route = openGroup({
+  dst: text,
+  gw: text,
+  mtu: uint32,
+  advmss: uint32,
+  priority: uint32,
+  table: uint32,
+  scope: integer(0, 255, 'a scope'),
+})
+
+const resultInterface = openGroup({ name: text, mac: text, mtu: uint32, sandbox: text })
+
+const ip = openGroup({ version: text, address: text, gateway: text, interface: integer(0, UINT32_MAX, 'an index') })
+
+/** 0.3.0 and later. `ips[].version` is there up to 0.4.0. */
+const listSchema = openGroup({
+  cniVersion: text,
+  interfaces: optional(list(resultInterface, MOST_ENTRIES)),
+  ips: optional(list(ip, MOST_ENTRIES)),
+  routes: optional(list(route, MOST_ENTRIES)),
+  dns: optional(dns),
+})
+
+const familyEntry = openGroup({ ip: text, gateway: text, routes: optional(list(route, MOST_ENTRIES)) })
+
+/** 0.1.0 and 0.2.0. */
+const pairSchema = openGroup({
+  cniVersion: text,
+  ip4: optional(familyEntry),
+  ip6: optional(familyEntry),
+  dns: optional(dns),
+})
+
+const listKeys = keyShapeOf(listSchema)
+const pairKeys = keyShapeOf(pairSchema)
+
+/** Versions that share one shape (cni pkg/types/020, 040 and 100). */
+const shapeFamilies: readonly (readonly CniVersion[])[] = [
+  ['0.1.0', '0.2.0'],
+  ['0.3.0', '0.3.1', '0.4.0'],
+  ['1.0.0', '1.1.0'],
+]
+
+/** The versions with the shape of `version`. */
+function versionsLike(version: CniVersion): readonly CniVersion[] {
+  return shapeFamilies.find((family) => family.includes(version)) ?? []
+}
 
 const namedKeys = [...Object.keys(listSchema.shape), ...Object.keys(pairSchema.shape)]
 
@@ -189,17 +247,8 @@ export function writeResult(result: Result, version: CniVersion): string {
   return `${JSON.stringify({ cniVersion: version, ...result.others, ...shape })}\n`
 }
 
-function noAddress(version: CniVersion): CniError {
+/** The error for a result without an address, which this version cannot hold. */
+export function noAddress(version: CniVersion): CniError {
   const details = `A result of cniVersion ${version} needs an address: use "0.3.1" or newer, or configure ipam.`
   return new CniError('version-needs-address', 'cannot convert: no valid IP addresses', { details })
-}
-
-/**
- * Refuses an ADD whose result its version could not hold, before anything is touched: no address
- * below 0.3.0. (More than one of a family is refused where the ranges are read.) Throws CniError invalidConfig.
- */
-export function refuseUnrepresentable(conf: Pick<OwnNetConf, 'cniVersion' | 'mode' | 'ipam' | 'prevResult'>): void {
-  if (atLeast(conf.cniVersion, '0.3.0') || conf.mode === 'loopback' || conf.ipam.kind !== 'none') return
-  if (conf.mode === 'chained' && (conf.prevResult?.ips.length ?? 0) > 0) return
-  throw noAddress(conf.cniVersion)
 }

@@ -2,8 +2,6 @@
 // The result of ADD in the shape of CNI 1.1.0 (spec section 5 "Success"). Older shapes are read and
 // written in result-shapes.ts. Keys we do not know are kept: a chained plugin passes them on.
 
-import type { Dns, Route } from './route.ts'
-
 export interface ResultInterface {
   readonly name: string
   readonly mac?: string
@@ -28,4 +26,45 @@ export interface Result {
   readonly dns?: Dns
   /** Top-level keys of a prevResult that this version of the protocol does not name. */
   readonly others?: Readonly<Record<string, unknown>>
+}
+
+// Routes and DNS settings as the protocol has them, in configurations and in results.
+
+/** An IP route as in CNI spec 1.1.0, section 5. `dst` is a canonical CIDR, `gw` an address. */
+export interface Route {
+  readonly dst: string
+  readonly gw?: string
+  readonly mtu?: number
+  readonly advmss?: number
+  readonly priority?: number
+  readonly table?: number
+  readonly scope?: number
+}
+
+/** DNS settings as in CNI spec 1.1.0, section 5. */
+export interface Dns {
+  readonly nameservers?: readonly string[]
+  readonly domain?: string
+  readonly search?: readonly string[]
+  readonly options?: readonly string[]
+}
+
+// The protocol versions trestle speaks, and which verb each has (CNI spec 1.1.0, section 2).
+
+/** Every released version, oldest first. */
+export const supportedVersions = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const
+
+export type CniVersion = (typeof supportedVersions)[number]
+
+/** The newest version, used where the caller gave none that we know. */
+export const currentVersion: CniVersion = '1.1.0'
+
+/** Whether `text` is exactly one of the supported version strings (libcni compares exactly). */
+export function isSupported(text: unknown): text is CniVersion {
+  return typeof text === 'string' && (supportedVersions as readonly string[]).includes(text)
+}
+
+/** Whether version `a` is `b` or newer. */
+export function atLeast(a: CniVersion, b: CniVersion): boolean {
+  return supportedVersions.indexOf(a) >= supportedVersions.indexOf(b)
 }

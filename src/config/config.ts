@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // stdin and the call -> NetConf: every key checked, every default filled in, nothing touched.
 
-import { defined } from '../cni/defined.ts'
-import { readAs } from '../cni/fields.ts'
-import { configError, notA, quote, unsupported } from '../cni/invalid-config.ts'
-import type { Invocation } from '../cni/invocation.ts'
-import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../cni/json.ts'
-import { lookUp, withKnownKeys } from '../cni/json-keys.ts'
-import { asObject } from '../cni/json-object.ts'
-import { linkNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
-import { ownType } from '../cni/own-type.ts'
-import type { Result } from '../cni/result.ts'
-import { readPrevResult, refuseUnrepresentable } from '../cni/result-shapes.ts'
-import { checkMasqBackend, readBandwidth, readSbr } from '../features/config-features.ts'
-import { readPortMappings, readPortmap } from '../features/config-ports.ts'
-import { readPodMac, readTuning } from '../features/config-tuning.ts'
-import { readFirewall } from '../features/firewall/config-firewall.ts'
-import { readBridge, readInterface, usualMode } from './bridge-keys.ts'
-import { readIpam } from './ipam.ts'
-import { checkIpv6Mtu } from './mtu.ts'
+import { familyOf, linkNameProblem, unsafeNameProblem } from '../cni/address.ts'
+import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../cni/config-head.ts'
+import { configError, notA, quote, unsupported } from '../cni/error.ts'
+import { readAs, readCidrs } from '../cni/fields.ts'
+import { type Invocation, ownType } from '../cni/invocation.ts'
+import { asObject, defined, lookUp, withKnownKeys } from '../cni/json.ts'
+import { atLeast, type Result } from '../cni/result.ts'
+import { noAddress, readPrevResult } from '../cni/result-shapes.ts'
+import { readBandwidth } from '../features/bandwidth.ts'
+import { readFirewall } from '../features/firewall.ts'
+import { readPortMappings, readPortmap } from '../features/host-ports.ts'
+import { checkMasqBackend } from '../features/masquerade.ts'
+import { readSbr } from '../features/sbr.ts'
+import { readPodMac, readTuning } from '../features/tuning.ts'
+import type { Mode, Role } from '../model/attachment.ts'
+import { readBridge, readInterface, usualMode } from './bridge.ts'
+import { readIpam, readTopDns } from './ipam.ts'
 import type {
   AttachmentId,
   BridgeConf,
@@ -28,12 +27,9 @@ import type {
   IpamNetConf,
   MacvlanConf,
   MacvlanNetConf,
-  Mode,
   NetConf,
   OwnNetConf,
-  Role,
 } from './net-conf.ts'
-import { readCidrs, readTopDns } from './routes.ts'
 import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig } from './schema.ts'
 
 const attachmentKeys = ['cni.dev/valid-attachments', 'cni.dev/attachments'] as const
@@ -290,4 +286,40 @@ function checkedMacvlan(conf: MacvlanNetConf): MacvlanNetConf {
   if (macvlan.mode === 'passthru' && asked !== undefined)
     throw unsupported(['mac'], asked, 'with "macvlanMode": "passthru" the pod has the MAC of the master: ask for none')
   return conf
+}
+
+// An MTU that is too small for the addresses: IPv6 is not there on such a link.
+
+/** RFC 8200, section 5; the kernel takes IPv6 off a link with less (net/ipv6/addrconf.c). */
+const LEAST_IPV6_MTU = 1280
+
+/** Whether the configuration gives pods IPv6 addresses; a delegated plugin's are not known. */
+export function hasIpv6(ipam: IpamConf): boolean {
+  if (ipam.kind === 'pool') return ipam.rangeSets.some((ranges) => ranges.some(({ subnet }) => familyOf(subnet) === 6))
+  return ipam.kind === 'static' && ipam.addresses.some(({ address }) => familyOf(address) === 6)
+}
+
+/** Whether pods are known to have IPv4 alone; a delegated plugin's addresses are not known, nor is a pod without any. */
+export function isIpv4Only(ipam: IpamConf): boolean {
+  return (ipam.kind === 'pool' || ipam.kind === 'static') && !hasIpv6(ipam)
+}
+
+/** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */
+function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<FeatureConf, 'ipam' | 'mtu' | 'tuning'>): void {
+  if (!hasIpv6(ipam)) return
+  for (const [path, value] of [[['mtu'], mtu] as const, [['tuning', 'mtu'], tuning?.mtu] as const]) {
+    if (typeof value !== 'number' || value >= LEAST_IPV6_MTU) continue
+    const hint = `use ${LEAST_IPV6_MTU} or more, or no IPv6 range`
+    throw configError(path, `${value} is too small for IPv6`, { id: 'mtu-below-ipv6', hint })
+  }
+}
+
+/**
+ * Refuses an ADD whose result its version could not hold, before anything is touched: no address
+ * below 0.3.0. (More than one of a family is refused where the ranges are read.) Throws CniError invalidConfig.
+ */
+function refuseUnrepresentable(conf: Pick<OwnNetConf, 'cniVersion' | 'mode' | 'ipam' | 'prevResult'>): void {
+  if (atLeast(conf.cniVersion, '0.3.0') || conf.mode === 'loopback' || conf.ipam.kind !== 'none') return
+  if (conf.mode === 'chained' && (conf.prevResult?.ips.length ?? 0) > 0) return
+  throw noAddress(conf.cniVersion)
 }

@@ -2,28 +2,35 @@
 // `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their
 // order are those of the upstream host-local and static plugins.
 
-import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../cni/address.ts'
-import { CniError } from '../cni/error.ts'
-import { configError, type KeyPath, notA, quote } from '../cni/invalid-config.ts'
+import {
+  type Cidr,
+  familyOf,
+  formatAddress,
+  formatCidr,
+  includes,
+  networkOf,
+  parseAddress,
+  parseCidr,
+} from '../cni/address.ts'
+import { isPluginType } from '../cni/config-head.ts'
+import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
-import { isPluginType } from '../cni/json.ts'
-import { atLeast, type CniVersion } from '../cni/version.ts'
+import { defined } from '../cni/json.ts'
+import { atLeast, type CniVersion, type Dns, type Route } from '../cni/result.ts'
 import type { IpamConf, PoolIpam, StaticIpam } from './net-conf.ts'
-import type { RangeInput } from './range.ts'
-import { type RangePath, readExclude, readRangeSets } from './ranges.ts'
-import { readDns, readRoutes } from './routes.ts'
+import { type RangeInput, type RangePath, readExclude, readRangeSets } from './ranges.ts'
 import type { RawConfig } from './schema.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
 
 /** The keys that this file reads. */
-export type IpamSource = Pick<RawConfig, 'ipam' | 'podcidr'> & {
+type IpamSource = Pick<RawConfig, 'ipam' | 'podcidr'> & {
   readonly args?: { readonly cni?: { readonly ips?: readonly string[] | undefined } | undefined } | undefined
   readonly runtimeConfig?: Pick<NonNullable<RawConfig['runtimeConfig']>, 'ipRanges' | 'ips'> | undefined
 }
 
 /** What the call itself adds to the configuration. */
-export interface IpamCall {
+interface IpamCall {
   readonly invocation: Invocation
   readonly cniVersion: CniVersion
 }
@@ -234,4 +241,50 @@ export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
   if (isPluginType(type)) return { kind: 'delegated', type }
   const hint = 'use a file name of CNI_PATH, without /'
   throw notA(['ipam', 'type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint })
+}
+
+// Routes, DNS and lists of prefixes of a configuration, in canonical text.
+
+type RawRoute = NonNullable<RawIpam['routes']>[number]
+type RawDns = NonNullable<RawConfig['dns']>
+
+function readRoute(raw: RawRoute, path: KeyPath): Route {
+  const dst = parseCidr(raw.dst ?? '')
+  if (dst === undefined) {
+    const hint = 'use one like "0.0.0.0/0"'
+    throw notA([...path, 'dst'], raw.dst, { id: 'route-destination', what: 'a destination in CIDR notation', hint })
+  }
+  const { mtu, advmss, priority, table, scope } = raw
+  const route: Route = { dst: formatCidr(networkOf(dst)), ...defined({ mtu, advmss, priority, table, scope }) }
+  if (raw.gw === undefined || raw.gw === '') return route
+  const gw = parseAddress(raw.gw)
+  if (gw?.family === dst.family) return { ...route, gw: formatAddress(gw) }
+  const hint = 'use an address of the same family as dst'
+  throw notA([...path, 'gw'], raw.gw, { id: 'route-gateway', what: `an IPv${dst.family} address`, hint })
+}
+
+/** Routes with canonical destinations; a gateway is of its route's family. Throws CniError invalidConfig. */
+function readRoutes(raw: readonly RawRoute[], path: KeyPath): readonly Route[] {
+  return raw.map((route, index) => readRoute(route, [...path, index]))
+}
+
+/** The DNS settings, or undefined when none are set. An empty list counts as set, as in upstream. */
+function readDns(raw: RawDns | undefined): Dns | undefined {
+  if (raw === undefined) return undefined
+  const { nameservers, domain, search, options } = raw
+  const dns: Dns = defined({ nameservers, domain: domain || undefined, search, options })
+  return Object.keys(dns).length === 0 ? undefined : dns
+}
+
+/** `dns` with what the runtime asks for (capability `dns`, CONVENTIONS.md) in place of the same field. */
+export function readTopDns(raw: Pick<RawConfig, 'dns' | 'runtimeConfig'>): Dns | undefined {
+  const asked = raw.runtimeConfig?.dns
+  const filled = (list: readonly string[] | undefined) => (list === undefined || list.length === 0 ? undefined : list)
+  const runtime = defined({
+    nameservers: filled(asked?.servers),
+    search: filled(asked?.searches),
+    options: filled(asked?.options),
+  })
+  const dns: Dns = { ...readDns(raw.dns), ...runtime }
+  return Object.keys(dns).length === 0 ? undefined : dns
 }

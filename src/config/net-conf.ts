@@ -2,15 +2,13 @@
 // The network configuration as the rest of trestle sees it: one type a mode, checked, defaults filled in, every address
 // in canonical text. Plain data that can be written as JSON.
 
-import type { Result } from '../cni/result.ts'
-import type { Dns, Route } from '../cni/route.ts'
-import type { CniVersion } from '../cni/version.ts'
-
-/** What this call's attachment is. `ipam`: another plugin delegated to us (docs/design.md, "Attachments"). */
-export type Role = 'main' | 'chained' | 'ipam'
-
-/** How the pod is connected (docs/design.md, "Attachments"). */
-export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'loopback' | 'chained'
+import type { CniVersion, Dns, Result, Route } from '../cni/result.ts'
+import type { BandwidthConf } from '../features/bandwidth.ts'
+import type { FirewallConf } from '../features/firewall.ts'
+import type { PortMapping, PortmapConf } from '../features/host-ports.ts'
+import type { SbrConf } from '../features/sbr.ts'
+import type { TuningConf } from '../features/tuning.ts'
+import type { MacvlanSpec, Role } from '../model/attachment.ts'
 
 /** A pool's range, complete: both ends inclusive, all in canonical text and inside `subnet`. */
 export interface Range {
@@ -66,58 +64,7 @@ export interface BridgeConf {
 /** The keys of the upstream macvlan plugin. `master` absent: the interface with the default route. */
 export interface MacvlanConf {
   readonly master?: string
-  readonly mode: 'bridge' | 'private' | 'vepa' | 'passthru'
-}
-
-/** One host port (runtimeConfig.portMappings). `hostIP` absent: every address of the node. */
-export interface PortMapping {
-  readonly hostPort: number
-  readonly containerPort: number
-  readonly protocol: 'tcp' | 'udp' | 'sctp'
-  readonly hostIP?: string
-}
-
-export interface PortmapConf {
-  readonly snat: boolean
-  readonly masqAll: boolean
-  /** nft matches, read and written anew (conditions.ts). */
-  readonly conditionsV4: readonly string[]
-  readonly conditionsV6: readonly string[]
-  readonly onListening: 'warn' | 'refuse'
-}
-
-export interface FirewallConf {
-  readonly ingressPolicy: 'open' | 'same-bridge' | 'isolated'
-  readonly hostAccept: 'auto' | 'established' | 'off'
-  /** Prefixes whose new connections are let in, beside the network's own; absent: none. */
-  readonly acceptFrom?: readonly string[]
-  /** The bit of the packet mark; absent: the default one (features/firewall/accept-mark.ts). */
-  readonly acceptMarkBit?: number
-  /** Absent: firewalld's zone `trusted`. */
-  readonly firewalldZone?: string
-}
-
-/** Bits per second and bits, as the upstream bandwidth plugin. Absent: not limited. */
-export interface BandwidthConf {
-  readonly ingressRate?: number
-  readonly ingressBurst?: number
-  readonly egressRate?: number
-  readonly egressBurst?: number
-}
-
-export interface TuningConf {
-  readonly sysctl: Readonly<Record<string, string>>
-  readonly mac?: string
-  readonly promisc: boolean
-  readonly mtu?: number
-  readonly txQLen?: number
-  readonly allmulti?: boolean
-}
-
-export interface SbrConf {
-  readonly table?: number
-  readonly gateways: readonly string[]
-  readonly addSourceHints: boolean
+  readonly mode: MacvlanSpec['mode']
 }
 
 /** An entry of cni.dev/valid-attachments. */

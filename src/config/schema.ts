@@ -9,27 +9,27 @@ import {
   flag,
   group,
   integer,
+  isMtu,
   isText,
   list,
+  MAX_MTU,
+  MIN_MTU,
   oneOf,
   optional,
   text,
-  textMap,
   texts,
   textsUpTo,
   typedField,
   UINT32_MAX,
   uint32,
 } from '../cni/fields.ts'
-import { keyShapeOf } from '../cni/json-keys.ts'
-
-/** An IPv4 link carries packets of 68 bytes at least (RFC 791); 65535 is the longest IP packet. */
-const MIN_MTU = 68
-const MAX_MTU = 65_535
-
-function isMtu(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
-}
+import { keyShapeOf } from '../cni/json.ts'
+import { rates } from '../features/bandwidth.ts'
+import { firewallKeys } from '../features/firewall.ts'
+import { portMapping, portmapKeys } from '../features/host-ports.ts'
+import { MOST_DESTINATIONS } from '../features/masquerade.ts'
+import { sbrKeys } from '../features/sbr.ts'
+import { argsTuningKeys, tuningKeys } from '../features/tuning.ts'
 
 const mtu = typedField<'auto' | number>(
   'number',
@@ -39,17 +39,9 @@ const mtu = typedField<'auto' | number>(
   },
 )
 
-/** Bits or bits per second, up to Go's uint64. */
-const bits = integer(0, 2 ** 64, 'a number of bits')
-
-const port = integer(1, 65_535, 'a port')
-
 const range = group({ subnet: text, rangeStart: text, rangeEnd: text, gateway: text })
 
 const rangeSets = optional(list(list(range)))
-
-/** What keeps the address of the pod makes an element with every range of the network. */
-const MOST_DESTINATIONS = 256
 
 /** The attachments of a node: what JSON of the longest standard input can hold. */
 const MOST_ATTACHMENTS = 65_536
@@ -65,8 +57,6 @@ const route = group({
 })
 
 const dns = group({ nameservers: texts, domain: text, search: texts, options: texts })
-
-const rates = group({ ingressRate: bits, ingressBurst: bits, egressRate: bits, egressBurst: bits })
 
 const ipam = group({
   type: text,
@@ -84,23 +74,7 @@ const ipam = group({
   dns: optional(dns),
 })
 
-const portMapping = group({ hostPort: port, containerPort: port, protocol: text, hostIP: text })
-
-/** Keys of the upstream tuning plugin that `args.cni` may give as well. */
-const tuningKeys = {
-  sysctl: textMap,
-  mac: text,
-  promisc: flag,
-  mtu: typedField<number>(
-    'number',
-    { what: 'an MTU', hint: `use a number from ${MIN_MTU} to ${MAX_MTU}` },
-    (value) => value === 0 || isMtu(value),
-  ),
-  txQLen: uint32,
-  allmulti: flag,
-}
-
-const argsCni = group({ ...tuningKeys, ips: texts })
+const argsCni = group({ ...argsTuningKeys, ips: texts })
 
 const attachment = group({ containerID: text, ifname: text })
 
@@ -148,27 +122,6 @@ const record = typedField<boolean | number>(
   },
 )
 
-const portmap = group({
-  snat: flag,
-  masqAll: flag,
-  conditionsV4: texts,
-  conditionsV6: texts,
-  onListening: oneOf(['warn', 'refuse']),
-  backend: text,
-  markMasqBit: integer(0, 31, 'a bit'),
-  externalSetMarkChain: text,
-})
-
-const firewall = group({
-  ingressPolicy: oneOf(['', 'open', 'same-bridge', 'isolated']),
-  hostAccept: oneOf(['auto', 'established', 'off']),
-  acceptFrom: textsUpTo(MOST_DESTINATIONS),
-  acceptMarkBit: integer(0, 31, 'a bit'),
-  backend: text,
-  iptablesAdminChainName: text,
-  firewalldZone: text,
-})
-
 /** All keys of a configuration whose `type` is trestle. */
 export const configSchema = group({
   type: text,
@@ -199,11 +152,11 @@ export const configSchema = group({
   dns: optional(dns),
   args: optional(group({ cni: optional(argsCni) })),
   runtimeConfig: optional(runtimeConfig),
-  portmap: optional(portmap),
-  firewall: optional(firewall),
+  portmap: optional(portmapKeys),
+  firewall: optional(firewallKeys),
   bandwidth: optional(rates),
-  tuning: optional(group({ ...tuningKeys, dataDir: text })),
-  sbr: optional(group({ table: integer(1, UINT32_MAX, 'a routing table'), gateways: texts, addSourceHints: flag })),
+  tuning: optional(tuningKeys),
+  sbr: optional(sbrKeys),
   log,
   record,
   ...attachmentKeys,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of ADD, from the spec: nothing is read back from the kernel.
 
-import type { Result, ResultInterface } from '../cni/result.ts'
-import { atLeast } from '../cni/version.ts'
+import { atLeast, type Result, type ResultInterface } from '../cni/result.ts'
 import type { FeatureConf } from '../config/net-conf.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import type { Lease } from '../model/lease.ts'
+import type { AttachmentSpec, Lease, NetworkSpec } from '../model/attachment.ts'
 
 /** The result of an attachment of ours: bridge, host end, pod end (CNI spec 1.1.0, section 5). */
 export function resultOf(input: {

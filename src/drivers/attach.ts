@@ -4,8 +4,7 @@
 
 import { commonElements, featureLinks, featureOps, ownElements } from '../features/features.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
-import { elementOps } from '../model/elements.ts'
-import type { Op } from '../model/op.ts'
+import { elementOps, type Op } from '../model/op.ts'
 import { driverOf } from './drivers.ts'
 import { ignoreRouters } from './interface.ts'
 

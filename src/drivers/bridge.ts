@@ -3,13 +3,11 @@
 // (docs/design.md, "Upstream bridge and ptp").
 
 import { familyOf } from '../cni/address.ts'
-import { defined } from '../cni/defined.ts'
+import { defined } from '../cni/json.ts'
 import type { BridgeNetConf } from '../config/net-conf.ts'
 import { portVlanOps, portVlans, vlanGateway, vlanGatewayOps } from '../features/bridge-port.ts'
-import { acceptOf } from '../features/firewall/firewall.ts'
-import { ingressPolicyOf } from '../features/firewall/isolation.ts'
-import { wantsHairpin } from '../features/hairpin.ts'
-import { masqueradeSpec } from '../features/masquerade.ts'
+import { acceptOf, ingressPolicyOf } from '../features/firewall.ts'
+import { masqueradeSpec, wantsHairpin } from '../features/masquerade.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import type { AttachmentSpec, BridgePort, BridgeSpec, LinkEnd, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'

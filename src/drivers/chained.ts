@@ -3,14 +3,13 @@
 // Decided before anything is changed; where a feature cannot act on this interface, the call is refused.
 
 import { bareAddress, familyOf } from '../cni/address.ts'
-import { defined } from '../cni/defined.ts'
 import { CniError } from '../cni/error.ts'
+import { defined } from '../cni/json.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
 import type { ChainedNetConf, NetConf } from '../config/net-conf.ts'
 import { bandwidthSpec } from '../features/bandwidth.ts'
 import { featureOps } from '../features/features.ts'
-import { acceptChained, acceptedOf, wantsAccept } from '../features/firewall/firewall.ts'
-import { ingressPolicyOf } from '../features/firewall/isolation.ts'
+import { acceptChained, acceptedOf, ingressPolicyOf, wantsAccept } from '../features/firewall.ts'
 import { hostPortSpec } from '../features/host-ports.ts'
 import { masqueradeSpec } from '../features/masquerade.ts'
 import { sbrSpec, tablesInUse } from '../features/sbr.ts'
@@ -26,8 +25,7 @@ import type {
   PodRoute,
 } from '../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
-import type { Op } from '../model/op.ts'
-import { mainTable } from '../model/rtnetlink.ts'
+import { mainTable, type Op } from '../model/op.ts'
 import type { Driver } from './driver.ts'
 import { subnetsOf } from './subnets.ts'
 

@@ -6,6 +6,7 @@ import type {
   AttachmentKey,
   AttachmentSpec,
   BridgePort,
+  BridgeSpec,
   LinkEnd,
   MacvlanSpec,
   NetworkSpec,
@@ -14,7 +15,6 @@ import type {
 } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import type { GatewaySide } from '../plan/ipam/range-overlap.ts'
 
 type OpsOf = (spec: AttachmentSpec) => readonly Op[]
 
@@ -89,4 +89,9 @@ export interface InterfaceDriver<Conf extends InterfaceNetConf> extends Driver {
   gatewaySide(conf: Conf, ips: readonly PodAddress[]): GatewaySide
   /** The shared part of the network's attachments. `ips`: of this attachment, for IPAM that names no subnets. */
   networkOf(conf: Conf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec
+}
+
+/** A network as far as its ranges go: where its gateways are. */
+export type GatewaySide = Pick<NetworkSpec, 'name' | 'ranges'> & {
+  readonly bridge?: Pick<BridgeSpec, 'name' | 'addresses' | 'gateway'>
 }

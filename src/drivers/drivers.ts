@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The drivers by their mode. A mode without a driver does not compile. `loopback` has no attachment: loopback.ts.
 
-import type { InterfaceNetConf, MacvlanConf, Mode, NetConf } from '../config/net-conf.ts'
-import type { AttachmentSpec } from '../model/attachment.ts'
+import type { InterfaceNetConf, MacvlanConf, NetConf } from '../config/net-conf.ts'
+import type { AttachmentSpec, Mode } from '../model/attachment.ts'
 import { bridge } from './bridge.ts'
 import { chained } from './chained.ts'
 import type { Driver, InterfaceDriver } from './driver.ts'

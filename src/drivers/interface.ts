@@ -2,7 +2,7 @@
 // The operations for an interface that trestle makes: the veth pair of bridge and ptp, and the pod's side of all modes.
 
 import { bareAddress, familyOf } from '../cni/address.ts'
-import type { Route } from '../cni/route.ts'
+import type { Route } from '../cni/result.ts'
 import { featureOps } from '../features/features.ts'
 import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
 import { aliasOf, podLinkMac } from '../model/names.ts'

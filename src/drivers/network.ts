@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations for the links that a network's attachments share: forwarding, and its bridge.
 
-import type { NetworkSpec } from '../model/attachment.ts'
-import type { Op } from '../model/op.ts'
+import { type Cluster, clusterElements, clusterSets } from '../features/cluster.ts'
+import { acceptElements, acceptedOf, acceptMark, isolationElements } from '../features/firewall.ts'
+import { hairpinElements, masqueradeElements, masqueradeOps } from '../features/masquerade.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { describeElement, elementOps, type Op } from '../model/op.ts'
+import { type SetName, setSpec, type TableFamily } from '../model/tables.ts'
+import { attachmentRuleOps } from './attach.ts'
 import { bridgeSysctlOps, keepBridgeOps, newBridgeOps, type Port, portOps } from './bridge.ts'
 
 /** Forwarding for the network's families. */
@@ -13,11 +18,6 @@ function forwardingOps(network: NetworkSpec): readonly Op[] {
     family,
     why: `forward IPv${family} packets`,
   }))
-}
-
-/** The sysctl that switches forwarding on for a family, `net/…`. */
-export function forwardingKey(family: 4 | 6): string {
-  return family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
 }
 
 /** A network's bridge and forwarding, and the ports that belong on the bridge. */
@@ -32,4 +32,115 @@ export function bridgeOps(network: NetworkSpec, attachments: readonly Port[]): r
 export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
   const { bridge } = network
   return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]
+}
+
+// The rules that all attachments and networks need together, from state alone: the left side of desired − observed
+// (docs/design.md, "One difference").
+
+/** The sources of our nft table's content, from state. */
+interface RuleSource {
+  readonly networks: readonly NetworkSpec[]
+  readonly attachments: readonly AttachmentSpec[]
+  /** All networks of the table, where `networks` are some of them: the mark is one for all. */
+  readonly all?: readonly NetworkSpec[]
+  /** The cluster around the node, where its agent has written it down. */
+  readonly cluster?: Cluster | undefined
+}
+
+/** Base ruleset and elements. Nothing where no network and no attachment needs any. */
+export function ruleOps(source: RuleSource): readonly Op[] {
+  const elements = allElementsOf(source)
+  return elements.length === 0 ? [] : [...baseOps(source, elements), ...elements]
+}
+
+/** Sets that `refilledRuleOps` empties. */
+const refilled: readonly SetName[] = [
+  ...(['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6', 'fenced', 'fencedpair'] as const),
+  ...(['acceptlinks', 'acceptnet4', 'acceptnet6', 'acceptnew4', 'acceptnew6', ...clusterSets] as const),
+]
+
+/** Whether the attachment has elements of its own in sets that are emptied and filled again. */
+export function hasRefilledElements(spec: AttachmentSpec): boolean {
+  return attachmentRuleOps(spec).some((op) => op.kind === 'nft.add' && refilled.includes(op.set))
+}
+
+/**
+ * The rules anew after another network's elements stood in the way: interval sets refuse an overlap,
+ * so they are emptied and filled in the same transaction. `evenEmpty`: also where nothing is left to fill.
+ */
+export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
+  const elements = allElementsOf(source)
+  if (elements.length === 0 && !evenEmpty) return []
+  const flushes = refilled.map((set): Op => {
+    return { in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }
+  })
+  return [...baseOps(source, elements), ...flushes, ...elements]
+}
+
+/**
+ * The rules on the way of an ADD: elements, added again, and the table shown, so that a flush is noticed. Those of the
+ * cluster are its agent's, and may be thousands.
+ */
+export function fastPathRuleOps(source: RuleSource): readonly Op[] {
+  const elements = elementsOf(source)
+  if (elements.length === 0) return []
+  const shows = tablesOf(elements).map(
+    (table): Op => ({
+      in: 'host',
+      kind: 'nft.base.show',
+      table,
+      why: `see that the rules of table ${table} trestle are there`,
+    }),
+  )
+  return [...elements, ...shows]
+}
+
+/** Whether a network has rules of its own, apart from those of its attachments. */
+export function sharesRules(network: NetworkSpec): boolean {
+  const { masquerade, hairpin, ingressPolicy } = network
+  return (masquerade ?? hairpin ?? ingressPolicy) !== undefined || acceptedOf(network).length > 0
+}
+
+function baseOps({ networks, all = networks }: RuleSource, elements: readonly Op[]): readonly Op[] {
+  const mark = acceptMark(all)
+  return tablesOf(elements).map((table) => ({
+    in: 'host',
+    kind: 'nft.base',
+    table,
+    ...(mark === undefined || table !== 'inet' ? {} : { acceptMark: mark }),
+    why: `set up the nft table ${table} trestle`,
+  }))
+}
+
+/** The main table always, the other one where it has elements. */
+export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
+  return ops.some((op) => op.kind === 'nft.add' && setSpec(op.set).table === 'bridge') ? ['inet', 'bridge'] : ['inet']
+}
+
+function allElementsOf(source: RuleSource): readonly Op[] {
+  const own = elementsOf(source)
+  // Without pods or networks there is no table, and no use for the cluster's elements.
+  if (own.length === 0 || source.cluster === undefined) return own
+  return [...clusterOps(source.cluster), ...own]
+}
+
+/** The operations of each cluster: an agent asks for the same cluster every minute, with thousands of elements. */
+const knownOps = new WeakMap<Cluster, readonly Op[]>()
+
+function clusterOps(cluster: Cluster): readonly Op[] {
+  const ops = knownOps.get(cluster) ?? elementOps(clusterElements(cluster))
+  knownOps.set(cluster, ops)
+  return ops
+}
+
+function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
+  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network)]))
+  const accepts = elementOps(acceptElements(networks))
+  const shared = [...accepts, ...masqueradeOps(masqueradeElements(networks)), ...links]
+  const all = [...shared, ...attachments.flatMap(attachmentRuleOps)]
+  const seen = new Set<string>()
+  return all.filter((op) => {
+    const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''
+    return !seen.has(text) && seen.add(text)
+  })
 }

@@ -2,11 +2,30 @@
 // Bandwidth: a token bucket on the host's end for traffic into the pod, and one on an ifb device for
 // traffic out of it, where the pod cannot take it off (docs/design.md, "Upstream bandwidth").
 
-import type { BandwidthConf } from '../config/net-conf.ts'
+import type * as z from 'zod/mini'
+import { configError, type KeyPath, notA } from '../cni/error.ts'
+import { group, integer } from '../cni/fields.ts'
+import { defined } from '../cni/json.ts'
 import type { AttachmentKey, BandwidthSpec, Shaper } from '../model/attachment.ts'
 import { ifbAlias, ifbMac, ifbName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { Feature } from './feature.ts'
+
+/** Bits or bits per second, up to Go's uint64. */
+const bits = integer(0, 2 ** 64, 'a number of bits')
+
+/** `bandwidth`, and the same of runtimeConfig. */
+export const rates = group({ ingressRate: bits, ingressBurst: bits, egressRate: bits, egressBurst: bits })
+
+type Rates = z.output<typeof rates>
+
+/** Bits per second and bits, as the upstream bandwidth plugin. Absent: not limited. */
+export interface BandwidthConf {
+  readonly ingressRate?: number
+  readonly ingressBurst?: number
+  readonly egressRate?: number
+  readonly egressBurst?: number
+}
 
 /** How long a packet may wait in a full bucket's queue, as upstream (25 ms). */
 const latencyMs = 25
@@ -139,4 +158,53 @@ export const bandwidth: Feature = {
   // A host end of ours takes its queueing along.
   hostTeardownOps: ({ bandwidth: limits, chained }) =>
     limits === undefined || chained === undefined ? [] : unqueueOps(limits),
+}
+
+/**
+ * What containerd and CRI-O send as burst when a pod has a rate only (MaxInt32): no wish, so it counts
+ * as unset. Above it upstream refuses values from 4 GB on; here they count as unset too.
+ */
+const NO_BURST = 2 ** 31 - 1
+
+/** A byte per second: tc(8) counts bytes. */
+const LEAST_RATE = 8
+
+function readPair(
+  rates: Rates,
+  way: 'ingress' | 'egress',
+  path: KeyPath,
+): { readonly rate?: number; readonly burst?: number } {
+  const rate = rates[`${way}Rate`] ?? 0
+  const given = rates[`${way}Burst`] ?? 0
+  const burst = given >= NO_BURST ? 0 : given
+  if (rate === 0 && burst > 0) {
+    const more = { id: 'burst-without-rate', hint: 'use bits per second' } as const
+    throw configError([...path, `${way}Rate`], 'if burst is set, rate must also be set', more)
+  }
+  if (rate > 0 && rate < LEAST_RATE) {
+    const hint = `use bits per second, from ${LEAST_RATE} on, or leave it out`
+    throw notA([...path, `${way}Rate`], rate, { id: 'rate-too-low', what: 'a rate that the kernel can keep', hint })
+  }
+  // Upstream wants a burst with every rate; ours has a default (features/bandwidth.ts).
+  return defined({ rate: rate || undefined, burst: burst || undefined })
+}
+
+/** The limits, static ones before the runtime's; undefined when nothing is limited. Throws CniError invalidConfig. */
+export function readBandwidth(raw: {
+  readonly bandwidth?: Rates | undefined
+  readonly runtimeConfig?: { readonly bandwidth?: Rates | undefined } | undefined
+}): BandwidthConf | undefined {
+  const fixed = Object.values(raw.bandwidth ?? {}).some((value) => (value ?? 0) > 0) ? raw.bandwidth : undefined
+  const rates = fixed ?? raw.runtimeConfig?.bandwidth
+  if (rates === undefined) return undefined
+  const path = fixed === undefined ? ['runtimeConfig', 'bandwidth'] : ['bandwidth']
+  const ingress = readPair(rates, 'ingress', path)
+  const egress = readPair(rates, 'egress', path)
+  const conf: BandwidthConf = defined({
+    ingressRate: ingress.rate,
+    ingressBurst: ingress.burst,
+    egressRate: egress.rate,
+    egressBurst: egress.burst,
+  })
+  return Object.keys(conf).length === 0 ? undefined : conf
 }

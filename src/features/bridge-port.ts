@@ -2,20 +2,34 @@
 // VLANs on the bridge as upstream has them: an access VLAN and a trunk per port, the gateway on
 // a veth of its own in that VLAN (docs/design.md, "Upstream bridge and ptp").
 
-import type { BridgeConf, BridgeNetConf } from '../config/net-conf.ts'
 import type { BridgeSpec, PortVlans, VlanGateway } from '../model/attachment.ts'
 import { localMacOf, shortName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
+import type { Feature } from './feature.ts'
+
+/** What of the bridge's keys VLANs are made from. */
+interface VlanConf {
+  readonly name: string
+  readonly vlan: number
+  readonly vlanTrunk?: readonly number[]
+  readonly preserveDefaultVlan: boolean
+}
 
 /** The VLANs of a port, or undefined where the configuration names none. */
-export function portVlans(conf: BridgeConf): PortVlans | undefined {
+export function portVlans(conf: VlanConf): PortVlans | undefined {
   const trunk = conf.vlanTrunk ?? []
   if (conf.vlan === 0 && trunk.length === 0) return undefined
   return { access: conf.vlan, trunk, keepDefault: conf.preserveDefaultVlan }
 }
 
 /** The gateway's link, or undefined where the gateway is on the bridge itself. */
-export function vlanGateway({ bridge, isGateway }: BridgeNetConf): VlanGateway | undefined {
+export function vlanGateway({
+  bridge,
+  isGateway,
+}: {
+  readonly bridge: VlanConf
+  readonly isGateway: boolean
+}): VlanGateway | undefined {
   const { vlan } = bridge
   if (vlan === 0 || !isGateway) return undefined
   const name = shortName(`${bridge.name}.${vlan}`)
@@ -50,4 +64,16 @@ function addition(dev: string, vid: number, tagged: boolean): Op {
 
 function removal(dev: string, vid: number): Op {
   return { in: 'host', kind: 'vlan.del', dev, vid, why: `take ${dev} off VLAN ${vid}` }
+}
+
+// macspoofchk: frames of the pod with another source MAC than its own are dropped.
+
+export const macCheck: Feature = {
+  elements: ({ host, port }) =>
+    host === undefined || port?.onlyMac === undefined
+      ? []
+      : [
+          { set: 'guarded', key: [host.name] },
+          { set: 'guardedmac', key: [host.name, port.onlyMac] },
+        ],
 }

@@ -13,7 +13,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../cni/address.ts'
-import { type Element, keyText } from '../model/elements.ts'
+import { type Element, keyText } from '../model/op.ts'
 import { subnetElements } from './masquerade.ts'
 
 /**

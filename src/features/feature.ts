@@ -3,8 +3,7 @@
 // type, in the file that also makes its part of the spec; features/features.ts has them all.
 
 import type { AttachmentSpec } from '../model/attachment.ts'
-import type { Element } from '../model/elements.ts'
-import type { Op } from '../model/op.ts'
+import type { Element, Op } from '../model/op.ts'
 
 type OpsOf = (spec: AttachmentSpec) => readonly Op[]
 

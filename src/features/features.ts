@@ -2,14 +2,13 @@
 // The table of features. At one moment their operations come in its order; no feature depends on another one.
 
 import type { AttachmentSpec } from '../model/attachment.ts'
-import type { Element } from '../model/elements.ts'
-import type { Op } from '../model/op.ts'
+import type { Element, Op } from '../model/op.ts'
 import { bandwidth } from './bandwidth.ts'
+import { macCheck } from './bridge-port.ts'
 import type { Feature } from './feature.ts'
-import { isolation } from './firewall/isolation.ts'
-import { selfHairpin } from './hairpin.ts'
+import { isolation } from './firewall.ts'
 import { hostPortGuard, hostPorts } from './host-ports.ts'
-import { macCheck } from './mac-check.ts'
+import { selfHairpin } from './masquerade.ts'
 import { sbr } from './sbr.ts'
 import { tuning } from './tuning.ts'
 

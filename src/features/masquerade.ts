@@ -4,8 +4,10 @@
 // overlaps are taken apart here, so that equal networks always give equal elements.
 
 import {
+  bareAddress,
   bitsOf,
   type Cidr,
+  familyOf,
   formatAddress,
   formatCidr,
   includes,
@@ -13,10 +15,14 @@ import {
   parseCidr,
   subtract,
 } from '../cni/address.ts'
-import type { FeatureConf } from '../config/net-conf.ts'
-import type { NetworkSpec } from '../model/attachment.ts'
-import type { Element } from '../model/elements.ts'
-import type { Op } from '../model/op.ts'
+import { unsupported } from '../cni/error.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Element, Op } from '../model/op.ts'
+import type { Feature } from './feature.ts'
+import type { PortsConf } from './host-ports.ts'
+
+/** What keeps the address of the pod makes an element with every range of the network. */
+export const MOST_DESTINATIONS = 256
 
 interface Pair {
   readonly source: Cidr
@@ -24,7 +30,10 @@ interface Pair {
 }
 
 /** What the configuration masquerades of the pods' `subnets`, if anything. */
-export function masqueradeSpec(conf: FeatureConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
+export function masqueradeSpec(
+  conf: { readonly ipMasq: boolean; readonly nonMasqueradeCidrs: readonly string[] },
+  subnets: readonly string[],
+): NetworkSpec['masquerade'] {
   if (!conf.ipMasq || subnets.length === 0) return undefined
   return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
 }
@@ -144,4 +153,43 @@ function contains(outer: Cidr, inner: Cidr): boolean {
 function toCidr(text: string): readonly Cidr[] {
   const cidr = parseCidr(text)
   return cidr === undefined ? [] : [cidr]
+}
+
+// Who is masqueraded towards a pod of its own link, as elements. The answer to a translated packet has to come back
+// through the translation, and goes straight to the client where both are on one bridge. Not where br_netfilter passes
+// bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
+
+/** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
+export function wantsHairpin(conf: PortsConf & { readonly ipMasq: boolean }): boolean {
+  return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
+}
+
+/** What is routed back to the bridge it came from: of main attachments the network tells the bridge. */
+export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Element[] {
+  return bridge === undefined || hairpin === undefined ? [] : [hairpinLink(bridge.gateway?.name ?? bridge.name)]
+}
+
+/** The same for one link of the host that pods share. */
+export function hairpinLink(link: string): Element {
+  return { set: 'hairpinlink', key: [link, link] }
+}
+
+/**
+ * A pod that reaches itself through a translation takes no packet with its own address for a source. The node's host
+ * ports are translated by us; kube-proxy masquerades what it translates itself.
+ */
+export function selfHairpinElements({ selfHairpin, ips }: AttachmentSpec): readonly Element[] {
+  if (!selfHairpin) return []
+  return ips.map(({ address }) => {
+    const bare = bareAddress(address)
+    return { set: `self${familyOf(bare)}`, key: [bare, bare] }
+  })
+}
+
+export const selfHairpin: Feature = { elements: selfHairpinElements }
+
+/** `ipMasqBackend`: both words mean nftables here; another is refused with code 2 (docs/design.md, "Rules"). */
+export function checkMasqBackend(backend: string | undefined): void {
+  if (['', 'iptables', 'nftables'].includes(backend ?? '')) return
+  throw unsupported(['ipMasqBackend'], backend, 'leave it out: trestle uses nftables')
 }

@@ -2,29 +2,46 @@
 // Source-based routing: what leaves by an address of this interface is routed by a table of its own, so that
 // answers go back the way the question came (docs/design.md, "Upstream sbr").
 
+import type * as z from 'zod/mini'
 import {
+  type Address,
   bareAddress,
   bitsOf,
   familyOf,
+  formatAddress,
   formatCidr,
   includes,
   networkOf,
   parseAddress,
   parseCidr,
 } from '../cni/address.ts'
-import type { Route } from '../cni/route.ts'
-import type { SbrConf } from '../config/net-conf.ts'
+import { configError, quote } from '../cni/error.ts'
+import { flag, group, integer, texts, UINT32_MAX } from '../cni/fields.ts'
+import { defined } from '../cni/json.ts'
+import type { Route } from '../cni/result.ts'
 import type { AttachmentSpec, PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
 import type { ObservedNamespace } from '../model/observed.ts'
-import type { Op } from '../model/op.ts'
-import { linkScope } from '../model/rtnetlink.ts'
+import { linkScope, type Op } from '../model/op.ts'
 import { type Feature, podLinkOf } from './feature.ts'
+
+/** `sbr`: the keys of the upstream plugin. */
+export const sbrKeys = group({
+  table: integer(1, UINT32_MAX, 'a routing table'),
+  gateways: texts,
+  addSourceHints: flag,
+})
+
+export interface SbrConf {
+  readonly table?: number
+  readonly gateways: readonly string[]
+  readonly addSourceHints: boolean
+}
 
 /** The first table that upstream takes. */
 const firstTable = 100
 
 /** Routes as they would be without sbr, and what sbr makes of them. */
-export interface Routing {
+interface Routing {
   readonly conf: SbrConf
   readonly ips: readonly PodAddress[]
   /** Routes of the interface in the main table, those to its subnets included. */
@@ -195,4 +212,32 @@ export const sbr: Feature = {
 function onPodLink(spec: AttachmentSpec, ops: (routing: SbrSpec, dev: string) => readonly Op[]): readonly Op[] {
   const dev = podLinkOf(spec)
   return spec.sbr === undefined || dev === undefined ? [] : ops(spec.sbr, dev)
+}
+
+function readGateways(texts: readonly string[]): readonly string[] {
+  const path = ['sbr', 'gateways']
+  const more = { id: 'sbr-gateways', hint: 'use at most one IPv4 and one IPv6 address' } as const
+  if (texts.length > 2)
+    throw configError(path, 'gateways list cannot contain more than 2 entries (one IPv4, one IPv6)', more)
+  const gateways = texts.map((text, index): Address => {
+    const gateway = parseAddress(text)
+    if (gateway !== undefined) return gateway
+    throw configError([...path, index], `invalid static gateway IP address: ${quote(text)}`, more)
+  })
+  const [a, b] = gateways
+  if (a !== undefined && b !== undefined && a.family === b.family) {
+    const both = `${formatAddress(a)} and ${formatAddress(b)}`
+    throw configError(path, `gateways list contains multiple IPv${a.family} addresses: ${both}`, more)
+  }
+  return gateways.map(formatAddress)
+}
+
+/** Source-based routing settings. Throws CniError invalidConfig. */
+export function readSbr(raw: z.output<typeof sbrKeys> | undefined): SbrConf | undefined {
+  if (raw === undefined) return undefined
+  return {
+    ...defined({ table: raw.table }),
+    gateways: readGateways(raw.gateways ?? []),
+    addSourceHints: raw.addSourceHints ?? false,
+  }
 }

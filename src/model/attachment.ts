@@ -2,8 +2,13 @@
 // What trestle makes for one attachment and for one network, decided completely: nothing in here
 // has to be looked up again to build it, to check it, to restore it or to take it down (docs/design.md, "Attachments").
 
-import type { Dns, Route } from '../cni/route.ts'
-import type { MacvlanConf, Mode, Role } from '../config/net-conf.ts'
+import type { Dns, Route } from '../cni/result.ts'
+
+/** What this call's attachment is. `ipam`: another plugin delegated to us (docs/design.md, "Attachments"). */
+export type Role = 'main' | 'chained' | 'ipam'
+
+/** How the pod is connected (docs/design.md, "Attachments"). */
+export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'loopback' | 'chained'
 
 /** Who an attachment is: the key of everything we own (docs/design.md, "Attachments"). */
 export interface AttachmentKey {
@@ -127,7 +132,7 @@ export interface ChainedSpec {
 /** A macvlan on a link of the host. */
 export interface MacvlanSpec {
   readonly master: string
-  readonly mode: MacvlanConf['mode']
+  readonly mode: 'bridge' | 'private' | 'vepa' | 'passthru'
 }
 
 /** A route of the pod; `src`, `onlink` and `protocol` as in ip-route(8). `protocol` absent: boot. */
@@ -225,3 +230,15 @@ export interface NetworkSpec {
   readonly firewalldZone?: string
   readonly removeWhenEmpty: boolean
 }
+
+// What IPAM answers, whoever did it: the abbreviated result of CNI spec 1.1.0, section 5.
+
+/** Addresses for one attachment. `address` is a CIDR, host part kept. */
+export interface Lease {
+  readonly ips: readonly PodAddress[]
+  readonly routes: readonly Route[]
+  readonly dns?: Dns
+}
+
+/** The lease of a network without IPAM: layer 2 only. */
+export const noLease: Lease = { ips: [], routes: [] }

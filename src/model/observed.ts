@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What we may know about the kernel, as data: filled by system/kernel/observe.ts, compared by difference.ts.
 
-import type { Elements } from './elements.ts'
+import type { Elements } from './op.ts'
 
 /** A network link. `addresses`: CIDRs. `peerIndex`: ifindex of a veth's other end, or of a macvlan's master. */
 export interface ObservedLink {

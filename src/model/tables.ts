@@ -8,9 +8,7 @@
 // is one element of a map, looked up only for packets to one of the node's own addresses: anything
 // else is somebody else's traffic (GHSA-jv3w-x3r3-g6rm).
 
-import { type AcceptRuleName, acceptChains } from './accept-rules.ts'
 import type { Op } from './op.ts'
-import { type SetName, setsIn, type TableFamily } from './sets.ts'
 
 /**
  * Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is
@@ -39,13 +37,13 @@ export type OwnRuleName =
 
 export type RuleName = OwnRuleName | AcceptRuleName
 
-export interface RuleDeclaration {
+interface RuleDeclaration {
   readonly name: RuleName
   readonly comment: string
 }
 
 /** Where a base chain is called. `priority`: a number, or one that nft has a name for. */
-export interface Hook {
+interface Hook {
   readonly type: 'filter' | 'nat'
   readonly at: 'prerouting' | 'forward' | 'output' | 'postrouting'
   readonly priority: number | 'raw' | 'filter' | 'srcnat'
@@ -146,4 +144,164 @@ export function ruleComment(name: string): string {
 
 function rulesOf(...names: readonly OwnRuleName[]): readonly RuleDeclaration[] {
   return names.map((name) => ({ name, comment: ruleComment(name) }))
+}
+
+// The sets and maps of our nftables tables by their names in the kernel, and what each holds.
+
+/** The families of nftables that we have a table in: the second one only where MACs are checked. */
+export type TableFamily = 'inet' | 'bridge'
+
+/** What one field of a key or a value holds. `chain`: the map sends packets there. */
+export type FieldKind = 'address4' | 'address6' | 'prefix4' | 'prefix6' | 'protocol' | 'port' | 'link' | 'mac' | 'chain'
+
+/** A set, or a map where it has a `value`. A set of prefixes refuses those that overlap. */
+interface SetSpec {
+  readonly table: TableFamily
+  readonly key: readonly FieldKind[]
+  readonly value?: readonly FieldKind[]
+}
+
+const inet = 'inet' as const
+const bridge = 'bridge' as const
+
+/** Every set and map, in the order in which they are made. */
+const sets = {
+  /** Sources that are masqueraded. */
+  masq4: { table: inet, key: ['prefix4'] },
+  masq6: { table: inet, key: ['prefix6'] },
+  /** Source and destination: the pod's address is kept between them. */
+  keep4: { table: inet, key: ['prefix4', 'prefix4'] },
+  keep6: { table: inet, key: ['prefix6', 'prefix6'] },
+  /** Source and destination of one network: masqueraded where a translated packet goes back to its own link. */
+  hairpin4: { table: inet, key: ['prefix4', 'prefix4'] },
+  hairpin6: { table: inet, key: ['prefix6', 'prefix6'] },
+  hairpinlink: { table: inet, key: ['link', 'link'] },
+  /** A pod's address, twice: the pod may reach itself through a translation. */
+  self4: { table: inet, key: ['address4', 'address4'] },
+  self6: { table: inet, key: ['address6', 'address6'] },
+  /** Host ports on one address of the node, and on any. */
+  ports4: { table: inet, key: ['address4', 'protocol', 'port'], value: ['address4', 'port'] },
+  ports6: { table: inet, key: ['address6', 'protocol', 'port'], value: ['address6', 'port'] },
+  anyports4: { table: inet, key: ['protocol', 'port'], value: ['address4', 'port'] },
+  anyports6: { table: inet, key: ['protocol', 'port'], value: ['address6', 'port'] },
+  /** Host ports with conditions: the chain that asks them. */
+  gates4: { table: inet, key: ['address4', 'protocol', 'port'], value: ['chain'] },
+  gates6: { table: inet, key: ['address6', 'protocol', 'port'], value: ['chain'] },
+  anygates4: { table: inet, key: ['protocol', 'port'], value: ['chain'] },
+  anygates6: { table: inet, key: ['protocol', 'port'], value: ['chain'] },
+  /** Ports of pods whose host ports are masqueraded for every client. */
+  masqall4: { table: inet, key: ['address4', 'protocol', 'port'] },
+  masqall6: { table: inet, key: ['address6', 'protocol', 'port'] },
+  /** Links by which the node's 127.0.0.1 reaches host ports. */
+  loopback: { table: inet, key: ['link'] },
+  /** ingressPolicy: links that do not reach each other, and pairs of them that do. */
+  fenced: { table: inet, key: ['link'] },
+  fencedpair: { table: inet, key: ['link', 'link'] },
+  /** hostAccept: links and subnets whose packets are accepted, and new connections, destination first. */
+  acceptlinks: { table: inet, key: ['link'] },
+  acceptnet4: { table: inet, key: ['prefix4'] },
+  acceptnet6: { table: inet, key: ['prefix6'] },
+  acceptnew4: { table: inet, key: ['prefix4', 'prefix4'] },
+  acceptnew6: { table: inet, key: ['prefix6', 'prefix6'] },
+  /** The cluster: ranges of this node's pods, of other nodes' pods, and other nodes' addresses. */
+  podnet4: { table: inet, key: ['prefix4'] },
+  podnet6: { table: inet, key: ['prefix6'] },
+  peernet4: { table: inet, key: ['prefix4'] },
+  peernet6: { table: inet, key: ['prefix6'] },
+  peeraddr4: { table: inet, key: ['address4'] },
+  peeraddr6: { table: inet, key: ['address6'] },
+  /** macspoofchk: ports of a bridge whose frames are checked, and the MAC that each may have. */
+  guarded: { table: bridge, key: ['link'] },
+  guardedmac: { table: bridge, key: ['link', 'mac'] },
+} as const satisfies Readonly<Record<string, SetSpec>>
+
+export type SetName = keyof typeof sets
+
+/** What a set holds, and where it is. */
+export function setSpec(set: SetName): SetSpec {
+  return sets[set]
+}
+
+/** The sets of one table. */
+export function setsIn(table: TableFamily): readonly SetName[] {
+  return (Object.keys(sets) as SetName[]).filter((name) => sets[name].table === table)
+}
+
+/** Whether a set of this name is one of ours. */
+export function isSetName(name: string): name is SetName {
+  return Object.hasOwn(sets, name)
+}
+
+// firewall.hostAccept in our own table: which forwarded packets other firewalls are to let pass. Sets keyed by network
+// decide, one bit of the packet mark carries the decision to the chains of others (host-accept.ts).
+
+/** What each says to nft is in tools/nft.ts. */
+export type AcceptRuleName =
+  | 'admit-clear'
+  | `admit-${'from' | 'to'}${'' | 4 | 6}`
+  | 'answer'
+  | 'translated'
+  | `new${4 | 6}`
+  | `${'peer' | 'node'}-new${4 | 6}`
+  | 'unmark'
+
+/** A chain. `commentName`: what the rule's comment ends with; the ruleset's version stands before it (ruleset.ts). */
+interface AcceptChain {
+  readonly name: string
+  readonly hook?: Hook
+  readonly rules: readonly {
+    readonly name: AcceptRuleName
+    readonly commentName: string
+  }[]
+}
+
+/** Where packets are judged. A base chain that runs before it cannot be told anything by a mark. */
+export const acceptPriority = -149
+
+/** What is sent to pods. By peers: pods of other nodes, and those nodes, as the second hop of a NodePort is. */
+const admitted: readonly AcceptRuleName[] = [
+  'answer',
+  'translated',
+  'new4',
+  'new6',
+  'peer-new4',
+  'peer-new6',
+  'node-new4',
+  'node-new6',
+]
+
+/** Whoever had the bit set before us would be let in by our accept. Then what pods send, and what is sent to them. */
+const admit: readonly AcceptRuleName[] = [
+  'admit-clear',
+  'admit-from',
+  'admit-from4',
+  'admit-from6',
+  'admit-to',
+  'admit-to4',
+  'admit-to6',
+]
+
+/**
+ * The chains; without rules where no network wants an accept, so that nobody's marks are touched. They come right after
+ * mangle (-150), where others set and save whole marks, and before every filter chain; the bit is gone again right
+ * before mangle's postrouting, so that no CONNMARK saves it for packets to come.
+ */
+function acceptChains(mark: number | undefined): readonly AcceptChain[] {
+  const rulesOf = (names: readonly AcceptRuleName[]) =>
+    mark === undefined
+      ? []
+      : names.map((name) => ({
+          name,
+          commentName: `${name} ${markText(mark)}`,
+        }))
+  return [
+    { name: 'admitted', rules: rulesOf(admitted) },
+    { name: 'admit', hook: { type: 'filter', at: 'forward', priority: acceptPriority }, rules: rulesOf(admit) },
+    { name: 'unmark', hook: { type: 'filter', at: 'postrouting', priority: -151 }, rules: rulesOf(['unmark']) },
+  ]
+}
+
+/** A mark as the tools print it: `0x1000`. */
+export function markText(mark: number): string {
+  return `0x${mark.toString(16)}`
 }

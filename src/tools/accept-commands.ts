@@ -3,9 +3,8 @@
 // names us, so that whoever reads the chain knows whose it is.
 
 import { formatCidr, parseCidr } from '../cni/address.ts'
-import { markText } from '../features/firewall/accept-mark.ts'
-import type { OurRule } from '../features/firewall/accept-place.ts'
-import type { ChainPlace } from '../features/firewall/firewall.ts'
+import type { ChainPlace, OurRule } from '../features/accept-place.ts'
+import { markText } from '../model/tables.ts'
 import { acceptText, listArguments, ruleRemovalText, showChainInput, sparingText, subnetAcceptTexts } from './nft.ts'
 
 /** A command that reads or changes a place. */
@@ -15,8 +14,8 @@ export interface AcceptCommand {
   readonly stdin?: string
 }
 
-export type IptablesPlace = Extract<ChainPlace, { kind: 'iptables' }>
-export type NftPlace = Extract<ChainPlace, { kind: 'nft' }>
+type IptablesPlace = Extract<ChainPlace, { kind: 'iptables' }>
+type NftPlace = Extract<ChainPlace, { kind: 'nft' }>
 
 /** Seconds to wait for the lock of the xtables tools (iptables(8), -w). */
 const lockWaitS = '5'

@@ -3,19 +3,19 @@
 // Order is kept within a lane; nftables and links do not depend on each other, so they are two lanes.
 
 import { familyOf } from '../cni/address.ts'
+import { CniError, printable } from '../cni/error.ts'
 import type { Op } from '../model/op.ts'
-import { toBatchLine } from './batch-line.ts'
-import { bridgeWords, type VlanOp } from './bridge-tool.ts'
-import type { Evidence } from './evidence.ts'
+import { tableName } from '../model/tables.ts'
+import type { Proof } from '../plan/order/stage.ts'
 import { type IpOp, ipWords } from './ip.ts'
-import { type NftOp, nftText } from './nft.ts'
-import { type TcOp, tcWords } from './tc.ts'
+import { type NftOp, nftText, showChainInput } from './nft.ts'
+import { bridgeWords, type TcOp, tcWords, type VlanOp } from './tc.ts'
 
 /** Kernel settings written as files by us: no process. */
 export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
 /** Sysctls of the pod: one process for all. */
-export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
+type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
 /**
  * One process, or one run of file writes. `stdin` holds the operations' text in their order; `evidence`: evidence.ts.
@@ -152,4 +152,70 @@ function joined({ first, more }: Growing): Batch {
 
 function lineNumber(pattern: RegExp, stderr: string): number {
   return Number(pattern.exec(stderr)?.[1] ?? 0)
+}
+
+// The only way text gets into an `ip -batch` or `tc -batch`. The reader (iproute2 lib/utils.c,
+// getcmdline and makeargs) cuts a line at `#` even inside quotes, joins lines at a backslash, and
+// has no escape: a word it can't carry is refused, never altered.
+
+const plainWord = /^[A-Za-z0-9_.:/@%+,=~^*?!-]+$/
+const unbearable = /[#\\\n\r\0]|[^\x20-\x7e]/
+
+/**
+ * One batch line from an argument list. Throws CniError 4 for a word that the batch format cannot
+ * carry; the protocol edge refuses those earlier, this is the second wall.
+ */
+export function toBatchLine(words: readonly string[]): string {
+  return words.map(toWord).join(' ')
+}
+
+function toWord(word: string): string {
+  if (plainWord.test(word)) return word
+  if (word === '' || unbearable.test(word)) throw refused(word)
+  // makeargs (iproute2 lib/utils.c): a quote counts at the start of a word only and ends at its like.
+  if (!word.includes('"')) return `"${word}"`
+  if (!word.includes("'")) return `'${word}'`
+  throw refused(word)
+}
+
+function refused(word: string): CniError {
+  return new CniError('word-unsafe', `"${printable(word)}" cannot be passed to ip -batch`, {
+    details: 'names and paths must be printable ASCII without #, backslash, or both kinds of quotes',
+  })
+}
+
+// What shows that a batch of removals has done its work, before its process ends. `ip` stays in RTM_DELLINK for the
+// kernel's grace periods when the links are gone (net/core/dev.c, netdev_run_todo), and `nft` for one when it closes
+// its socket (net/netfilter/nf_tables_api.c, nft_rcv_nl_event): two thirds of a DEL.
+
+/**
+ * `gone`: the kernel has none of these links any more. `generation`: nft has told the generation that it has committed.
+ */
+export type Evidence = { readonly kind: 'gone'; readonly links: readonly string[] } | { readonly kind: 'generation' }
+
+/**
+ * With `--echo` nft tells what it has committed; of deletions alone nft 1.0.6 tells nothing, but every deletion of ours
+ * adds first (nft.ts). By itself that option makes it read the sets and rules of all tables beforehand (9 ms became 440
+ * with 10,000 rules of others). A listing as the last line is what narrows that to one table (src/cache.c, the filter);
+ * one of a chain shows no elements.
+ */
+const generation = {
+  option: '-e',
+  line: showChainInput({ family: 'inet', table: tableName, chain: 'forward' }).stdin,
+} as const
+
+/** The batch, and how it shows that it is done; as it is where only its exit tells. */
+export function withEvidence(batch: Batch, proof: Proof | undefined): Batch {
+  if (proof?.kind === 'generation' && batch.tool === 'nft')
+    return { ...batch, stdin: `${batch.stdin}${generation.line}`, evidence: { kind: 'generation' } }
+  if (proof?.kind !== 'gone' || batch.tool !== 'ip' || batch.in !== 'host') return batch
+  // The last line is the removal; what comes before is about the same links.
+  const isRemoval = batch.ops.every(({ kind }) => kind === 'link.del' || kind === 'link.group' || kind === 'group.del')
+  const links = [...new Set(batch.ops.flatMap((op) => ('dev' in op ? [op.dev] : [])))]
+  return isRemoval && links.length > 0 ? { ...batch, evidence: { kind: 'gone', links } } : batch
+}
+
+/** The options that nft takes a batch with. */
+export function nftOptions({ evidence }: Extract<Batch, { tool: 'nft' }>): readonly string[] {
+  return [...(evidence === undefined ? [] : [generation.option]), '-t', '-f', '-']
 }

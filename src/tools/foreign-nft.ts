@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `nft -j` prints of tables of somebody else (libnftables-json(5)).
 
-import type { ForeignAct, ForeignRule, ForeignRules } from '../features/firewall/accept-place.ts'
+import type { ForeignAct, ForeignRule, ForeignRules } from '../features/accept-place.ts'
 import type { NftChain } from '../model/observed.ts'
 import type { UpstreamNftRules } from '../plan/upstream/upstream-rules.ts'
 import { acceptMarkOf } from './accept-commands.ts'
-import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './rule-matches.ts'
+import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './iptables.ts'
 
 /** A chain of `nft -j list chains`; type, hook, priority and policy of a base chain. */
 export interface ForeignChain {

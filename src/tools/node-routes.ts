@@ -2,10 +2,10 @@
 // The agent's routes to and from `ip -batch` (ip-route(8)).
 
 import { bitsOf, familyOf } from '../cni/address.ts'
-import { mainTable } from '../model/rtnetlink.ts'
+import { mainTable } from '../model/op.ts'
 import { type NodeRoute, type RouteChange, routeMetric, routeProtocol } from '../plan/agent/routes.ts'
-import { toBatchLine } from './batch-line.ts'
-import { readDocuments } from './read-ip.ts'
+import { toBatchLine } from './batches.ts'
+import { readDocuments } from './ip.ts'
 
 /**
  * The input of `ip -N -j -batch -` that shows the main table of both families. A batch takes no -6, the root prefix

@@ -4,8 +4,8 @@
 
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import type { AttachmentKey, AttachmentSpec } from '../../src/model/attachment.ts'
-import type { Element } from '../../src/model/elements.ts'
-import { readTable } from '../../src/tools/read-nft.ts'
+import type { Element } from '../../src/model/op.ts'
+import { readTable } from '../../src/tools/nft.ts'
 import type { Host } from '../support/host.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'

@@ -3,8 +3,8 @@
 // record speaks of. Each function returns what is wrong, in words.
 
 import type { AttachmentKey } from '../../src/model/attachment.ts'
-import { describeElement, type Element } from '../../src/model/elements.ts'
 import { aliasOf, hostLinkName, ifbName } from '../../src/model/names.ts'
+import { describeElement, type Element } from '../../src/model/op.ts'
 import type { Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 

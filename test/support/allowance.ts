@@ -4,8 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import type { TableFamily } from '../../src/model/sets.ts'
-import { type ChainDeclaration, declarationsOf } from '../../src/model/tables.ts'
+import { type ChainDeclaration, declarationsOf, type TableFamily } from '../../src/model/tables.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
 
 /** Tests name their bridges like this; a bridge, its addresses and its routes stay for the next pod. */

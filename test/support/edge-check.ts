@@ -3,7 +3,7 @@
 // be true of it whatever the call was.
 
 import { CniCode } from '../../src/cni/error-code.ts'
-import { supportedVersions } from '../../src/cni/version.ts'
+import { supportedVersions } from '../../src/cni/result.ts'
 import { dispatch, type Handlers } from '../../src/commands/call/dispatch.ts'
 import { batchProblem } from './fuzz/batch-grammar.ts'
 import type { FuzzCall } from './fuzz/mutated-calls.ts'

@@ -6,9 +6,8 @@ import { Recording, recordingTeardown, runStory, type ShownPlan } from '../../sr
 import type { ChainedPort, InterfacePort } from '../../src/commands/attach/ports.ts'
 import type { RunPort } from '../../src/commands/call/beside.ts'
 import { removeAttachment, type TeardownPort } from '../../src/commands/teardown/remove-attachment.ts'
-import { isEarly } from '../../src/plan/order/proof.ts'
-import type { Removal } from '../../src/plan/order/removal.ts'
-import type { Failure, Outcome, Plan, PlanRun, Stage } from '../../src/plan/order/stage.ts'
+import { type Failure, isEarly, type Outcome, type Plan, type PlanRun, type Stage } from '../../src/plan/order/stage.ts'
+import type { Removal } from '../../src/plan/order/teardown.ts'
 
 /** The effects of an ADD of any mode. */
 export type AddPort = InterfacePort & ChainedPort

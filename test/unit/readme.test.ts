@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/main.ts'
-import type { KeyShape } from '../../src/cni/json-keys.ts'
+import type { KeyShape } from '../../src/cni/json.ts'
 import { configKeys } from '../../src/config/schema.ts'
 
 const files = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)]

@@ -14,8 +14,7 @@ import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system
 import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import { podNetns } from '../../tools/ip.ts'
-import { readDocuments, readLinks } from '../../tools/read-ip.ts'
+import { podNetns, readDocuments, readLinks } from '../../tools/ip.ts'
 import type { Progress } from '../shell/output.ts'
 
 /** A pod that matches its cache entry. `host`, `pod`: the ends of its veth pair. */

@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isSea } from 'node:sea'
-import type { Mode } from '../../config/net-conf.ts'
+import type { Mode } from '../../model/attachment.ts'
 import { conflistText, withoutOverlap } from '../../plan/agent/conflist.ts'
 import { bridgeKey } from '../../plan/agent/new-pods.ts'
 import type { Problem } from '../../plan/agent/problem.ts'

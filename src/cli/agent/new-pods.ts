@@ -4,9 +4,8 @@
 import { bareAddress } from '../../cni/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { placedPods } from '../../commands/call/in-use.ts'
-import type { Mode } from '../../config/net-conf.ts'
 import { driverOf } from '../../drivers/drivers.ts'
-import type { BridgeSpec } from '../../model/attachment.ts'
+import type { BridgeSpec, Mode } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import {

@@ -3,7 +3,7 @@
 
 import { hostname } from 'node:os'
 import type { Cidr } from '../../cni/address.ts'
-import type { Mode } from '../../config/net-conf.ts'
+import type { Mode } from '../../model/attachment.ts'
 import { soundRange } from '../../plan/agent/node-ranges.ts'
 import { type Input, UsageError } from '../shell/command.ts'
 

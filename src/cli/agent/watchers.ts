@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { type ChainPlace, samePlace } from '../../features/firewall/firewall.ts'
+import { type ChainPlace, samePlace } from '../../features/accept-place.ts'
 import { deletedByOthers, hadAccept } from '../../plan/agent/kernel-news.ts'
 import { readMarkAccept } from '../../system/firewalls/mark-accept.ts'
 import { isAwaited, onHost, pathWithTools } from '../../system/process/programs.ts'

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person asks of a network for a pod: words and options of the commands, and the variables of cnitool.
 
-import { bareAddress, parseAddress, parseCidr } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
-import { isObject } from '../../cni/json-object.ts'
-import { linkNameProblem, unsafeNameProblem } from '../../cni/link-name.ts'
-import { parseMac } from '../../cni/mac-address.ts'
+import {
+  bareAddress,
+  linkNameProblem,
+  parseAddress,
+  parseCidr,
+  parseMac,
+  unsafeNameProblem,
+} from '../../cni/address.ts'
+import { defined, isObject } from '../../cni/json.ts'
 import type { Attachment, NetworkList } from '../node/list.ts'
 import { capabilityArgsOf, checkDeclared } from '../node/pod-options.ts'
 import { type Input, type Option, UsageError } from '../shell/command.ts'

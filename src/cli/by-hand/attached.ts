@@ -2,8 +2,8 @@
 // An attachment that exists: found by network and pod in libcni's cache, checked, and removed.
 
 import { CniError } from '../../cni/error.ts'
+import { atLeast, isSupported } from '../../cni/result.ts'
 import { writeResult } from '../../cni/result-shapes.ts'
-import { atLeast, isSupported } from '../../cni/version.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { type Attachment, delList, type NetworkList, readNetworkList } from '../node/list.ts'

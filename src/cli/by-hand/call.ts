@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plugins as a person starts them, and their failures as `explain` tells them.
 
-import { defined } from '../../cni/defined.ts'
 import { CniError, messageWithId, toCniError } from '../../cni/error.ts'
-import { atLeast, type CniVersion, isSupported } from '../../cni/version.ts'
+import { defined } from '../../cni/json.ts'
+import { atLeast, type CniVersion, isSupported } from '../../cni/result.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
 import { missingPlugins, type NetworkList, PluginError, type Runtime } from '../node/list.ts'

@@ -3,7 +3,7 @@
 // its cache that is not valid, then GC of every plugin.
 
 import { messageWithId, toCniError } from '../../cni/error.ts'
-import { atLeast, isSupported } from '../../cni/version.ts'
+import { atLeast, isSupported } from '../../cni/result.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { CniError, oneLine, toCniError } from '../../cni/error.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { extensionOf, filesIn, loadList, pluginFilesOf } from '../lint/predict.ts'
 import { type NetworkList, readNetworkList } from '../node/list.ts'
 import { nearestWord } from '../shell/nearest-word.ts'

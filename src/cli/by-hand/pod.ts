@@ -5,7 +5,7 @@
 import { rmdirSync, rmSync, statSync } from 'node:fs'
 import { normalize } from 'node:path'
 import { CniError } from '../../cni/error.ts'
-import { asObject } from '../../cni/json-object.ts'
+import { asObject } from '../../cni/json.ts'
 import { makeDirectory, readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { closeNetns, openNetns } from '../../system/kernel/netns.ts'

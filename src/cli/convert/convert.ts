@@ -4,7 +4,7 @@
 
 import { CniError, toCniError } from '../../cni/error.ts'
 import { readInvocation } from '../../cni/invocation.ts'
-import { lookUp } from '../../cni/json-keys.ts'
+import { lookUp } from '../../cni/json.ts'
 import { readConfig } from '../../config/config.ts'
 import { keyPathOf } from '../lint/finding.ts'
 import { unknownOwnKeys } from '../lint/own-plugin.ts'

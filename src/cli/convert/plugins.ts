@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The upstream bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of trestle.
 
-import { lookUp } from '../../cni/json-keys.ts'
+import { lookUp } from '../../cni/json.ts'
 import { isRemark } from '../lint/unknown-keys.ts'
 import { note, type Remark, warning } from './convert.ts'
 

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { type SweepRequest, sweep } from '../gc/gc.ts'

@@ -4,8 +4,7 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
 import { openNode } from '../lint/node.ts'

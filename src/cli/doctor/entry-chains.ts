@@ -2,7 +2,7 @@
 // Chains of others that packets meet before they are forwarded (the prerouting hook), and on their way to the node
 // itself (the input hook). Chains that translate addresses are not meant: what drops is of type filter.
 
-import type { ChainPlace } from '../../features/firewall/firewall.ts'
+import type { ChainPlace } from '../../features/accept-place.ts'
 import { tableName } from '../../model/tables.ts'
 import { foreignChains, hasLegacyTable } from '../../system/firewalls/foreign-firewalls.ts'
 import { isOnPath } from '../../system/process/programs.ts'

@@ -2,12 +2,11 @@
 // Facts about a node as data: doctor's other files gather them, the files judge*.ts turn them into findings.
 
 import type { ErrorId } from '../../cni/error-code.ts'
-import type { ForeignAct } from '../../features/firewall/accept-place.ts'
-import type { ChainPlace } from '../../features/firewall/firewall.ts'
+import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import type { AttachmentVerdict, OrphanVerdict, ReservationVerdict } from '../../plan/recovery/verdicts.ts'
-import type { RuleMatches } from '../../tools/rule-matches.ts'
+import type { RuleMatches } from '../../tools/iptables.ts'
 import type { Prediction } from '../lint/predict.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'

@@ -3,11 +3,11 @@
 // links, or names nothing; a rule with other ranges or links is off their path.
 
 import { familyOf, parseCidr } from '../../cni/address.ts'
-import { placeText } from '../../features/firewall/firewall.ts'
+import { placeText } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { isPartOf } from '../../plan/agent/node-ranges.ts'
 import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from '../../tools/accept-commands.ts'
-import type { RuleEnd } from '../../tools/rule-matches.ts'
+import type { RuleEnd } from '../../tools/iptables.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'

@@ -2,8 +2,8 @@
 // Gathers all facts. A part that cannot be examined is named with its reason, and the rest goes on.
 
 import { familyOf } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
 import { CniError } from '../../cni/error.ts'
+import { defined } from '../../cni/json.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { emptyNamespace } from '../../model/observed.ts'
@@ -12,7 +12,7 @@ import { observeHost } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
-import { readDocuments } from '../../tools/read-ip.ts'
+import { readDocuments } from '../../tools/ip.ts'
 import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'

@@ -5,11 +5,11 @@
 import { networkInterfaces } from 'node:os'
 import { parse } from 'yaml'
 import { familyOf, parseAddress } from '../../cni/address.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
-import { readDocuments } from '../../tools/read-ip.ts'
+import { readDocuments } from '../../tools/ip.ts'
 import { reach, resolveName } from '../probe/ends.ts'
 import type { Pod, Step, Trial } from '../probe/pods.ts'
 import {

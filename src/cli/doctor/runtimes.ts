@@ -2,7 +2,7 @@
 // The runtimes of the node: their directories, and their view of the network.
 
 import { existsSync } from 'node:fs'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import { linkIfThere } from '../../system/files/if-there.ts'
 import { isOverlay } from '../lint/directory-findings.ts'
 import { askSocket } from '../node/ask-runtime.ts'

@@ -4,8 +4,7 @@
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { oneLine } from '../../cni/error.ts'
-import { lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
 import { namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 import type { RuntimeName } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
@@ -161,7 +160,7 @@ function bridges({ looked }: DirectoryAbout): readonly Finding[] {
   })
 }
 
-/** Bits of the mark: the lowest is used (features/firewall/accept-mark.ts). */
+/** Bits of the mark: the lowest is used (features/firewall.ts). */
 function markBits({ looked }: DirectoryAbout): readonly Finding[] {
   const bits = looked.flatMap(({ lint }) =>
     (lint.list?.plugins ?? []).flatMap(({ conf }) => {

@@ -3,7 +3,7 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { lookUp } from '../../cni/json-keys.ts'
+import { lookUp } from '../../cni/json.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import { directoryFindings, type LookedAt, notWatching } from './directory-findings.ts'

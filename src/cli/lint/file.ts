@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings about one file, from its text and the programs that its types name.
 
-import { lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
-import { usualMode } from '../../config/bridge-keys.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
+import { usualMode } from '../../config/bridge.ts'
 import { ipamRoleKeys } from '../../config/schema.ts'
 import { isInterfaceMode } from '../../drivers/drivers.ts'
 import type { Finding } from '../shell/findings.ts'

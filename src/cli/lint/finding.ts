@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings with their places in the text of a file.
 
-import { printable } from '../../cni/error.ts'
-import { keyPath, quote } from '../../cni/invalid-config.ts'
-import { positionOf } from '../../cni/json-problem.ts'
+import { positionOf } from '../../cni/config-head.ts'
+import { keyPath, printable, quote } from '../../cni/error.ts'
 import { type Finding, findingOf as published } from '../shell/findings.ts'
 
 /**

@@ -2,9 +2,8 @@
 // The list around the plugins: name, versions, further keys (CNI spec 1.1.0, section 1). The keys of a list match
 // exactly, as in libcni; those of a single configuration without case.
 
-import { lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
-import { atLeast, type CniVersion, supportedVersions } from '../../cni/version.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
+import { atLeast, type CniVersion, supportedVersions } from '../../cni/result.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, type Source, type Step, shown } from './finding.ts'
 import type { Programs } from './programs.ts'

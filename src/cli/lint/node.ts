@@ -2,19 +2,16 @@
 // Subnets of the node's interfaces that conflict with a configuration. Examined by root where the plugins are
 // installed; a configuration for another machine is not compared.
 
-import { lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
 import { openContext } from '../../commands/call/context.ts'
 import type { OwnNetConf } from '../../config/net-conf.ts'
 import { gatewaySide } from '../../drivers/specs.ts'
-import { defaultMarkBit } from '../../features/firewall/accept-mark.ts'
-import { trustedZone } from '../../features/firewall/firewall.ts'
+import { defaultMarkBit, trustedZone } from '../../features/firewall.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
-import { describeOverlap } from '../../plan/ipam/overlap-error.ts'
-import { linkOverlaps } from '../../plan/ipam/range-overlap.ts'
+import { describeOverlap, linkOverlaps } from '../../plan/ipam/range-overlap.ts'
 import { isFirewalldRunning } from '../../system/firewalls/host-accept.ts'
 import { earlierDrops } from '../../system/firewalls/mark-accept.ts'
-import { readDocuments, readLinks } from '../../tools/read-ip.ts'
+import { readDocuments, readLinks } from '../../tools/ip.ts'
 import { printed } from '../node/ask-runtime.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { FileLint } from './file.ts'

@@ -6,8 +6,7 @@
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { array, boolean, literal, looseObject, record, string, unknown, type ZodType, type z } from 'zod'
-import { keyShapeOf, withKnownKeys } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject, keyShapeOf, withKnownKeys } from '../../cni/json.ts'
 
 /** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
 export interface Candidate {

@@ -14,9 +14,8 @@ import {
   parseAddress,
   parseCidr,
 } from '../../cni/address.ts'
-import { lookUp, withKnownKeys } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { isObject, lookUp, withKnownKeys } from '../../cni/json.ts'
 import type { OwnNetConf } from '../../config/net-conf.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a file as one JSON object, or the problems of the text in plain sentences with their places.
 
+import { findJsonProblem, type JsonProblem, parseConfig, undecodable } from '../../cni/config-head.ts'
 import { toCniError } from '../../cni/error.ts'
-import { parseConfig, undecodable } from '../../cni/json.ts'
-import { findJsonProblem, type JsonProblem } from '../../cni/json-problem.ts'
 import type { Finding } from '../shell/findings.ts'
 import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, placesOf, type Source } from './finding.ts'
 import { directiveAt, placeholderAt, unrendered } from './templates.ts'

@@ -3,7 +3,7 @@
 // $VAR and ${VAR} of envsubst, @mtu of GKE's installer, <mtu>, and words like SUBNET in place of an address.
 
 import { printable } from '../../cni/error.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { type Found, keyPathOf, type Source, type Step, shown } from './finding.ts'
 
 const templates =

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unknown keys: misspelt, in the wrong place, or of another plugin.
 
-import type { KeyShape } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject, type KeyShape } from '../../cni/json.ts'
 import { isNegationOf, nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step } from './finding.ts'
 

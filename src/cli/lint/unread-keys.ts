@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys that have no effect in a mode, with dots for levels.
 
-import type { Mode } from '../../config/net-conf.ts'
+import type { Mode } from '../../model/attachment.ts'
 
 /** Of a bridge and its ports. */
 const bridgeKeys = [

@@ -3,9 +3,8 @@
 // as the plugins check them. Values of the keys that every plugin has are those of libcni (types.PluginConf).
 
 import { posix } from 'node:path'
-import { type KeyShape, lookUp } from '../../cni/json-keys.ts'
-import { isObject } from '../../cni/json-object.ts'
-import { atLeast, type CniVersion } from '../../cni/version.ts'
+import { isObject, type KeyShape, lookUp } from '../../cni/json.ts'
+import { atLeast, type CniVersion } from '../../cni/result.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'

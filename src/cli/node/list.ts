@@ -3,11 +3,11 @@
 // plugins with a name of trestle; other plugins come from CNI_PATH.
 
 import { array, boolean, looseObject, record, string, type ZodType, type z } from 'zod'
+import { parseConfig } from '../../cni/config-head.ts'
 import { CniError } from '../../cni/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/error-code.ts'
 import type { Verb } from '../../cni/invocation.ts'
-import { parseConfig } from '../../cni/json.ts'
-import { isSupported, supportedVersions } from '../../cni/version.ts'
+import { isSupported, supportedVersions } from '../../cni/result.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'

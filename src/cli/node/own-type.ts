@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types by which a configuration names trestle. The agent's bundle has this file, and no reader of lists.
 
-import { isObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { isObject } from '../../cni/json.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import type { PluginConf } from './list.ts'
 

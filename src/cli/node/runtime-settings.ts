@@ -3,7 +3,7 @@
 // containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
 
 import { basename, dirname, join } from 'node:path'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { flagOf, type RuntimeProcess } from './processes.ts'
 import { readWithDropIns, readWithImports, type Table, TomlError } from './toml-file.ts'
 

@@ -3,7 +3,7 @@
 // runtime's command that prints its settings (as root), else its files. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import { type Answer, askProgram, askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
 import { processesOf, type RuntimeProcess } from './processes.ts'
 import {

@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import { parse } from 'smol-toml'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { namesIfThere } from '../../system/files/if-there.ts'
 
 /** A TOML table, of JSON's types and dates. */

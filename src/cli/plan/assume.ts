@@ -2,8 +2,7 @@
 // Runs the stories of ADD and DEL on assumed answers, without a look at the node and without a command. The answers are
 // those of a node without obstacles.
 
-import { bareAddress, parseCidr } from '../../cni/address.ts'
-import { parseMac } from '../../cni/mac-address.ts'
+import { bareAddress, parseCidr, parseMac } from '../../cni/address.ts'
 import type { Result } from '../../cni/result.ts'
 import { addChained } from '../../commands/attach/chained.ts'
 import { addInterface } from '../../commands/attach/interface.ts'
@@ -15,12 +14,9 @@ import type { ChainedSurroundings } from '../../drivers/chained.ts'
 import type { Master } from '../../drivers/driver.ts'
 import { masterOf } from '../../drivers/drivers.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
-import { type Lease, noLease } from '../../model/lease.ts'
+import { type AttachmentSpec, type Lease, type NetworkSpec, noLease } from '../../model/attachment.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../model/observed.ts'
-import { type Candidate, firstFree } from '../../plan/ipam/allocate.ts'
-import { chooseRequested } from '../../plan/ipam/request.ts'
-import { staticLease } from '../../plan/ipam/static.ts'
+import { type Candidate, chooseRequested, firstFree, staticLease } from '../../plan/ipam/allocate.ts'
 import { networkOfChain, specOfChained } from '../../plan/order/chained.ts'
 import {
   type AddFacts,
@@ -31,7 +27,6 @@ import {
   specOf,
   wantedNetwork,
 } from '../../plan/order/facts.ts'
-import { removalOf } from '../../plan/order/removal.ts'
 import {
   type Failure,
   type Outcome,
@@ -40,6 +35,7 @@ import {
   planOfOne,
   type StageRun,
 } from '../../plan/order/stage.ts'
+import { removalOf } from '../../plan/order/teardown.ts'
 
 /** The node before an ADD. `first`: without the network; `later`: with the network; `flushed`: without its rules. */
 export type Finds = 'first' | 'later' | 'flushed'

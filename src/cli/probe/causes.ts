@@ -3,7 +3,7 @@
 
 import { familyOf } from '../../cni/address.ts'
 import type { CniError } from '../../cni/error.ts'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
 import { recognise } from '../explain/recognise.ts'
 import type { NetworkList } from '../node/list.ts'

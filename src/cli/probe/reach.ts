@@ -2,7 +2,7 @@
 // Probes from and to throw-away pods: a probe is a connection, a ping, or a query to a resolver.
 
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import { readDocuments } from '../../tools/read-ip.ts'
+import { readDocuments } from '../../tools/ip.ts'
 import { thisProgram } from '../shell/self.ts'
 import { causeOf } from './causes.ts'
 import { podPort, reach, resolveName } from './ends.ts'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration as JSON that keeps the digits of its numbers: a rate of 2^64 - 1 is none of JavaScript's numbers.
 
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 
 /** The object; undefined for another value or no JSON. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {

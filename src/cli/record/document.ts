@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a record: lines of schema.ts, with secrets masked, as long as its ring allows.
 
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { isSecretName, masked, maskedWords } from '../../cni/secrets.ts'
 import type { SeenCall } from '../../commands/call/keeper.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'

@@ -3,7 +3,7 @@
 // configuration, and failures unless they were switched off.
 
 import { existsSync } from 'node:fs'
-import { isObject } from '../../cni/json-object.ts'
+import { isObject } from '../../cni/json.ts'
 import { switchFile } from '../../commands/call/keeper.ts'
 import { readText } from '../../system/files/files.ts'
 
@@ -67,7 +67,7 @@ export function settingsOf(conf: Readonly<Record<string, unknown>>): Settings & 
   }
 }
 
-/** Exactly, else regardless of case, as keys are read (cni/json-keys.ts). */
+/** Exactly, else regardless of case, as keys are read (cni/json.ts). */
 function keyIn(conf: Readonly<Record<string, unknown>>, key: string): unknown {
   if (Object.hasOwn(conf, key)) return conf[key]
   return conf[Object.keys(conf).find((name) => name.toLowerCase() === key) ?? key]

@@ -3,8 +3,8 @@
 // as JSON.
 
 import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../../catalogue/diagnosis.ts'
-import { defined } from '../../cni/defined.ts'
 import { oneLine } from '../../cni/error.ts'
+import { defined } from '../../cni/json.ts'
 import { exitCode as exitCodes, type Input, UsageError } from './command.ts'
 import type { Finding } from './document-schema.ts'
 import { nearestWord } from './nearest-word.ts'

@@ -3,9 +3,9 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import { undecodable } from '../../cni/config-head.ts'
 import { CniError } from '../../cni/error.ts'
 import { CniCode } from '../../cni/error-code.ts'
-import { undecodable } from '../../cni/json.ts'
 import { standardOutput } from './output.ts'
 
 const reasons: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle version`: the build and its CNI versions.
 
-import { supportedVersions } from '../../cni/version.ts'
+import { supportedVersions } from '../../cni/result.ts'
 import { type Command, exitCode } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 

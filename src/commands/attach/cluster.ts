@@ -4,7 +4,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { type Cluster, changedElements } from '../../features/cluster.ts'
-import { elementOps } from '../../model/elements.ts'
+import { elementOps } from '../../model/op.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { readCluster, writeCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'

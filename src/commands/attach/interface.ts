@@ -13,10 +13,14 @@ import { masterOf } from '../../drivers/drivers.ts'
 import { gatewaySide } from '../../drivers/specs.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import { aliasOf } from '../../model/names.ts'
-import { conflictOf, interfaceExists, isPairTaken } from '../../plan/order/conflicts.ts'
 import { type AddFacts, type Begun, isSetUp, madeDefaults, specOf, wantedNetwork } from '../../plan/order/facts.ts'
 import {
+  type Cure,
+  conflictOf,
   curedPodPlan,
+  cureInPod,
+  interfaceExists,
+  isPairTaken,
   keepMacPlan,
   type Making,
   orphanLinkPlan,
@@ -24,8 +28,8 @@ import {
   settingOf,
   usualPlan,
   warnsOf,
+  withoutSecondDefaults,
 } from '../../plan/order/interface.ts'
-import { withoutSecondDefaults } from '../../plan/order/last.ts'
 import {
   continued,
   type Failure,
@@ -37,7 +41,6 @@ import {
   wellEnded,
 } from '../../plan/order/stage.ts'
 import { areRulesMissing, noRules, type PodSide, type RuleStages, unrepairable } from '../../plan/order/stages.ts'
-import { type Cure, cureInPod } from '../../plan/order/tolerance.ts'
 import { runLast } from './last.ts'
 import type { InterfacePort } from './ports.ts'
 import { rebuildRules, setUpShared } from './set-up.ts'

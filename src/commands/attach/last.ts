@@ -2,7 +2,7 @@
 // The end of an ADD in every mode: settings of the host's links and flows that began without the rules.
 
 import type { AttachmentSpec } from '../../model/attachment.ts'
-import { missingLast, staleFlows } from '../../plan/order/last.ts'
+import { missingLast, staleFlows } from '../../plan/order/interface.ts'
 import { type PlanRun, wellEnded } from '../../plan/order/stage.ts'
 import type { RunPort } from '../call/beside.ts'
 

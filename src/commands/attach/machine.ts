@@ -2,7 +2,7 @@
 // The effects of an ADD on this machine: looks, state, addresses, a delegated plugin.
 
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import type { ChainedNetConf, InterfaceNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../drivers/chained.ts'
 import type { Master } from '../../drivers/driver.ts'

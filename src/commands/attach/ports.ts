@@ -3,11 +3,9 @@
 // from its own recording (cli/plan/assume.ts).
 
 import type { ChainedSurroundings } from '../../drivers/chained.ts'
-import type { Master } from '../../drivers/driver.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
-import type { Lease } from '../../model/lease.ts'
+import type { GatewaySide, Master } from '../../drivers/driver.ts'
+import type { AttachmentSpec, Lease, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedQueue } from '../../model/observed.ts'
-import type { GatewaySide } from '../../plan/ipam/range-overlap.ts'
 import type { Known, NetworkFacts, Ranges } from '../../plan/order/facts.ts'
 import type { RunPort } from '../call/beside.ts'
 

@@ -7,18 +7,20 @@
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { FeatureConf, NetConf } from '../../config/net-conf.ts'
+import type { GatewaySide } from '../../drivers/driver.ts'
 import { bridgeOf, driverOf, masterOf } from '../../drivers/drivers.ts'
 import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
-import { describeOverlap, linksToKeep, overlapError } from '../../plan/ipam/overlap-error.ts'
 import {
+  describeOverlap,
   emptyInTheWay,
   excludedAddresses,
-  type GatewaySide,
   gatewaysOf,
   hasHostGateway,
   judgeRanges,
+  linksToKeep,
+  overlapError,
   type PlacedPod,
   wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'

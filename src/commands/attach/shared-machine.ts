@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a set-up on this machine: looks at the shared parts of networks, and writes of their state.
 
-import { forwardingKey } from '../../drivers/network.ts'
-import { acceptedOf } from '../../features/firewall/firewall.ts'
+import { acceptedOf } from '../../features/firewall.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../model/observed.ts'
+import { forwardingKey } from '../../model/op.ts'
 import { isInPlace, type Known, type NetworkFacts } from '../../plan/order/facts.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { isSameNetwork } from '../../plan/state/state-files.ts'

@@ -4,8 +4,8 @@
 
 import { existsSync } from 'node:fs'
 import type { Invocation } from '../../cni/invocation.ts'
-import type { DelConf, Role } from '../../config/net-conf.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
+import type { DelConf } from '../../config/net-conf.ts'
+import type { AttachmentKey, Role } from '../../model/attachment.ts'
 import { type AttachmentRecord, type NetnsIdentity, sameKey } from '../../model/record.ts'
 import { configDigest, configDigestAs } from '../../plan/recovery/config-digest.ts'
 import { networkDirectories, networkFiles, requireState } from '../../system/files/state.ts'

@@ -2,13 +2,12 @@
 // One call from environment and stdin to stdout and exit code: what skel does for the upstream plugins
 // (cni pkg/skel/skel.go). The handlers are given to it, so that it knows nothing of Linux.
 
+import { callerVersion, readVersionRequest } from '../../cni/config-head.ts'
 import { CniError, errorBody, oneLine, toCniError, withoutDoneWords } from '../../cni/error.ts'
 import { CniCode } from '../../cni/error-code.ts'
 import { type Environment, type Invocation, readInvocation } from '../../cni/invocation.ts'
-import { callerVersion, readVersionRequest } from '../../cni/json.ts'
-import type { Result } from '../../cni/result.ts'
+import { type CniVersion, currentVersion, type Result, supportedVersions } from '../../cni/result.ts'
 import { writeResult } from '../../cni/result-shapes.ts'
-import { type CniVersion, currentVersion, supportedVersions } from '../../cni/version.ts'
 import { readConfig, readDelConfig } from '../../config/config.ts'
 import type { DelConf, NetConf } from '../../config/net-conf.ts'
 

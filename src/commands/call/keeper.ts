@@ -44,7 +44,7 @@ export function switchFile(root = stateRoot()): string {
   return `${root}/recording.json`
 }
 
-/** The key of a configuration, whatever its case (cni/json-keys.ts). */
+/** The key of a configuration, whatever its case (cni/json.ts). */
 const askedFor = /"(?:record|log)"/i
 
 /** More of standard error is not kept. */

@@ -2,10 +2,9 @@
 // Looks at everything that a list of operations is about, side by side, a process for each kind.
 
 import { familyOf } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
-import { forwardingKey } from '../../drivers/network.ts'
+import { defined } from '../../cni/json.ts'
 import type { Observed } from '../../model/observed.ts'
-import type { Op } from '../../model/op.ts'
+import { forwardingKey, type Op } from '../../model/op.ts'
 import { closeNetns } from '../../system/kernel/netns.ts'
 import {
   observeHost,

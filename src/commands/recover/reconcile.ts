@@ -4,7 +4,7 @@
 
 import { existsSync } from 'node:fs'
 import { bareAddress } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { masterOf } from '../../drivers/drivers.ts'
 import { isPortConflict, reservationName } from '../../features/host-ports.ts'

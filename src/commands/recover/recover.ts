@@ -4,14 +4,14 @@
 // may take a process for each pod.
 
 import { bareAddress } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { masterOf } from '../../drivers/drivers.ts'
-import { forwardingKey } from '../../drivers/network.ts'
 import { hostPortsOf, reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
+import { forwardingKey } from '../../model/op.ts'
 import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
 import { portNamesTo } from '../../plan/recovery/orphan-elements.ts'
 import { merged, type Rediscovered } from '../../plan/recovery/verdicts.ts'

@@ -2,13 +2,11 @@
 // DEL of an attachment whose record was lost or cannot be read: what is rediscovered of it goes, and what it has
 // reserved is given back.
 
-import { defined } from '../../cni/defined.ts'
 import type { Invocation } from '../../cni/invocation.ts'
-import { lookUp } from '../../cni/json-keys.ts'
-import { asObject } from '../../cni/json-object.ts'
+import { asObject, defined, lookUp } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
-import type { DelConf, Role } from '../../config/net-conf.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
+import type { DelConf } from '../../config/net-conf.ts'
+import type { AttachmentKey, Role } from '../../model/attachment.ts'
 import { hostLinkName, ifbName } from '../../model/names.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import type { Rediscovered } from '../../plan/recovery/verdicts.ts'

@@ -3,7 +3,7 @@
 // may ever come, since the runtime tries again with a new container id.
 
 import type { Invocation } from '../../cni/invocation.ts'
-import { asObject } from '../../cni/json-object.ts'
+import { asObject } from '../../cni/json.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { networkFiles } from '../../system/files/state.ts'

@@ -3,14 +3,14 @@
 // does not stop it: it is written into the record, and the attachment's addresses and ports stay reserved.
 
 import type { HostPort } from '../../model/attachment.ts'
-import type { Element } from '../../model/elements.ts'
-import type { Removal } from '../../plan/order/removal.ts'
+import type { Element } from '../../model/op.ts'
 import { errorsIn, opsOf } from '../../plan/order/stage.ts'
 import {
   chainsPlan,
   hasRules,
   linksIn,
   type Present,
+  type Removal,
   rulesLeft,
   type TornDown,
   teardownPlan,

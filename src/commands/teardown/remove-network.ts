@@ -2,12 +2,12 @@
 // removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import { refilledRuleOps } from '../../drivers/network-rules.ts'
-import { acceptMark } from '../../features/firewall/accept-mark.ts'
+import { refilledRuleOps } from '../../drivers/network.ts'
+import { acceptMark } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { emptyNetworkOps } from '../../plan/order/removal.ts'
+import { emptyNetworkOps } from '../../plan/order/teardown.ts'
 import { formerBridges, isOfRanges } from '../../plan/recovery/earlier-networks.ts'
 import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles, networkFiles } from '../../system/files/state.ts'

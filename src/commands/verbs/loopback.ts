@@ -10,7 +10,7 @@ import type { ObservedLink } from '../../model/observed.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, identityOfNetns, netnsState, type OpenNetns } from '../../system/kernel/netns.ts'
 import { CommandError } from '../../tools/command-error.ts'
-import { readDocuments, readLinks } from '../../tools/read-ip.ts'
+import { readDocuments, readLinks } from '../../tools/ip.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
 /** Sets lo up, in one process that also shows its addresses. */

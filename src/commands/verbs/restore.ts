@@ -4,8 +4,7 @@
 
 import { bridgeSysctlOps, ownMacOps, portOps } from '../../drivers/bridge.ts'
 import { driverOf } from '../../drivers/drivers.ts'
-import { bridgeOps } from '../../drivers/network.ts'
-import { refilledRuleOps } from '../../drivers/network-rules.ts'
+import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import type { Op } from '../../model/op.ts'

@@ -3,15 +3,13 @@
 // chains of others, state. Only when no attachment is left: a live pod keeps its network.
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
-import { markText } from '../../features/firewall/accept-mark.ts'
-import { placeText } from '../../features/firewall/firewall.ts'
+import { placeText } from '../../features/accept-place.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../model/record.ts'
-import type { TableFamily } from '../../model/sets.ts'
-import { tableName, tableRemoval } from '../../model/tables.ts'
-import { removeLinks } from '../../plan/order/removal.ts'
+import { markText, type TableFamily, tableName, tableRemoval } from '../../model/tables.ts'
+import { removeLinks } from '../../plan/order/teardown.ts'
 import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
 import { readZones, removeHostAccept, zoneText } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'

@@ -2,7 +2,7 @@
 // A Node of the API server, stripped to what the agent uses: with its images and conditions one is 15 KB, and a cluster
 // has thousands.
 
-import { asObject } from '../../cni/json-object.ts'
+import { asObject } from '../../cni/json.ts'
 
 /** `addresses`: InternalIPs in the node's order; `podCidrs`: as the cluster gave them, in its order of families. */
 export interface ClusterNode {

@@ -2,12 +2,11 @@
 // The configuration that the agent writes. It depends on the own node and the operator's template alone: a node that
 // joins or leaves changes nothing in it.
 
-import { withKnownKeys } from '../../cni/json-keys.ts'
-import { asObject, isObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
-import { usualMode } from '../../config/bridge-keys.ts'
-import type { Mode } from '../../config/net-conf.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { asObject, isObject, withKnownKeys } from '../../cni/json.ts'
+import { usualMode } from '../../config/bridge.ts'
 import { configKeys } from '../../config/schema.ts'
+import type { Mode } from '../../model/attachment.ts'
 
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
 interface ConflistFacts {

@@ -2,7 +2,7 @@
 // What a line of `ip -o monitor` or `nft monitor` means to the agent. Pods come and go all day: most lines mean
 // nothing.
 
-import type { ChainPlace } from '../../features/firewall/firewall.ts'
+import type { ChainPlace } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
 
 /** `routes`: look at the routes again; `all`: look at everything that state says should be there. */

@@ -4,7 +4,7 @@
 // have one range: the kernel has one route to it.
 
 import { type Cidr, firstOf, formatCidr, next, overlaps, parseCidr } from '../../cni/address.ts'
-import type { Mode } from '../../config/net-conf.ts'
+import type { Mode } from '../../model/attachment.ts'
 import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
 import type { Problem } from './problem.ts'
 

@@ -15,18 +15,15 @@ import {
   parseAddress,
   parseCidr,
 } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
 import type { PoolIpam } from '../../config/net-conf.ts'
-import type { AttachmentKey, BridgeSpec, NetworkSpec, PodAddress } from '../../model/attachment.ts'
+import type { GatewaySide } from '../../drivers/driver.ts'
+import type { AttachmentKey, NetworkSpec, PodAddress } from '../../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../../model/names.ts'
-import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
+import type { AddressedLink, AddressedLinks, ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 
 const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
-
-/** A network as far as its ranges go: where its gateways are. */
-export type GatewaySide = Pick<NetworkSpec, 'name' | 'ranges'> & {
-  readonly bridge?: Pick<BridgeSpec, 'name' | 'addresses' | 'gateway'>
-}
 
 /** A pod with a link on the host. `bridge`: absent: it is routed; `made`: the network as it was made with it. */
 export interface PlacedPod {
@@ -41,7 +38,7 @@ export interface PlacedPod {
 }
 
 /** What of the host is in or around a range. `network`: the one of ours that has it; `pods`: how many are there. */
-export type RangeOverlap = {
+type RangeOverlap = {
   readonly range: string
   readonly address: string
   readonly network?: string
@@ -58,7 +55,7 @@ export type RangeOverlap = {
  * What is asked about. `others`: our other networks; `pods`: of all networks; `subnets`: of the pod to be, also where
  * its gateway is not on the host.
  */
-export interface RangeQuestion {
+interface RangeQuestion {
   readonly subnets?: readonly string[]
   readonly network: GatewaySide
   readonly others: readonly NetworkSpec[]
@@ -66,7 +63,7 @@ export interface RangeQuestion {
 }
 
 /** The host as the kernel shows it. `known`: the network as it was set up; `ownMac`: of a bridge that trestle made. */
-export interface RangeSight {
+interface RangeSight {
   readonly host: AddressedLinks
   readonly known: GatewaySide | undefined
   readonly ownMac: (bridge: string) => string
@@ -252,7 +249,7 @@ export function linkOverlaps(network: GatewaySide, host: AddressedLinks): readon
 }
 
 /** What ADD and STATUS make of the ranges. */
-export interface RangeVerdict {
+interface RangeVerdict {
   /** Overlaps of ranges that live pods of the network have already: only told. */
   readonly tolerated: readonly RangeOverlap[]
   /** Those for which the network is not set up. */
@@ -390,4 +387,61 @@ function toCidr(text: string): readonly Cidr[] {
   const single = parseAddress(text)
   const cidr = single === undefined ? parseCidr(text) : hostCidr(single)
   return cidr === undefined ? [] : [cidr]
+}
+
+// What is said of a range that overlaps what the host or another network has (range-overlap.ts), and the cure.
+
+/** What is said of an overlap. */
+export function describeOverlap(overlap: RangeOverlap): string {
+  return `the range ${overlap.range} overlaps ${overlap.address} of ${placeOf(overlap)}`
+}
+
+/**
+ * Links that nobody removes to make room: lo and network cards, which are of no kind and which the kernel keeps, and
+ * those with a default route. `routes`: the default routes of the host.
+ */
+export function linksToKeep({ links, routes }: ObservedNamespace): ReadonlySet<string> {
+  const fixed = [...links.values()].filter(({ kind }) => kind === undefined).map(({ name }) => name)
+  const uplinks = [...routes.values()].flat().flatMap(({ dev }) => dev ?? [])
+  return new Set([...fixed, ...uplinks])
+}
+
+/** Overlaps that keep a network from being set up. `kept`: links that are not to be removed. */
+interface Refusal {
+  readonly overlaps: readonly [RangeOverlap, ...RangeOverlap[]]
+  readonly kept: ReadonlySet<string>
+}
+
+/** CniError 110 for the first of the overlaps; the others are in `details`. */
+export function overlapError(name: string, { overlaps: [first, ...more], kept }: Refusal): CniError {
+  const rest = more.map((each) => `${describeOverlap(each)}\n`).join('')
+  return new CniError('range-in-use', `network ${name}: ${describeOverlap(first)}`, {
+    details: `${rest}${harmOf(first)}: ${cureOf(first, kept)}, or set "allowOverlap": true`,
+  })
+}
+
+function harmOf({ kind, pods }: RangeOverlap): string {
+  return kind !== 'link' || pods !== undefined
+    ? 'pods in one range and two places do not reach each other, and one address may be given to two'
+    : "pods and their gateway would get addresses of that subnet, the router's or the node's own"
+}
+
+function cureOf(overlap: RangeOverlap, kept: Refusal['kept']): string {
+  if (overlap.pods !== undefined) return 'use another range, or change it once those pods are gone (drain the node)'
+  const removal = overlap.kind !== 'link' || kept.has(overlap.link) ? '' : `, remove ${overlap.link} if it is left over`
+  return `use another range${removal}`
+}
+
+function placeOf(overlap: RangeOverlap): string {
+  const { network, pods } = overlap
+  const count = pods === undefined ? '' : `${pods} ${pods === 1 ? 'pod' : 'pods'}`
+  const tail = pods === undefined ? '' : `, with ${count}`
+  if (overlap.kind === 'link') {
+    if (network !== undefined) return `network ${network} on ${overlap.link}${tail}`
+    return pods === undefined ? overlap.link : `bridge ${overlap.link}${tail}`
+  }
+  if (overlap.kind === 'pod')
+    return `container ${overlap.containerId} of network ${network}, and that would be its gateway`
+  const reason = overlap.bridge === undefined ? '' : `, which pods on bridge ${overlap.bridge} would not reach`
+  return `${count === '' ? '' : `${count} of `}network ${network} in mode ptp${reason}`
 }

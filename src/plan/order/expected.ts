@@ -4,8 +4,7 @@
 
 import type { Result, ResultInterface } from '../../cni/result.ts'
 import { driverOf } from '../../drivers/drivers.ts'
-import { fastPathBridgeOps } from '../../drivers/network.ts'
-import { ruleOps } from '../../drivers/network-rules.ts'
+import { fastPathBridgeOps, ruleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { Op } from '../../model/op.ts'

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ADD knows, and what follows from it: the spec of the attachment, and the network as it is to be.
 
-import type { Route } from '../../cni/route.ts'
+import type { Route } from '../../cni/result.ts'
 import type { InterfaceNetConf, OwnNetConf } from '../../config/net-conf.ts'
 import type { Master } from '../../drivers/driver.ts'
 import { buildNetworkSpec, buildSpec, mergeNetworks } from '../../drivers/specs.ts'
 import type { Cluster } from '../../features/cluster.ts'
-import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
-import type { Lease } from '../../model/lease.ts'
+import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import type { PlacedPod } from '../ipam/range-overlap.ts'

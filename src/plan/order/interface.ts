@@ -2,18 +2,31 @@
 // The plans of an ADD that makes an interface (modes bridge, ptp and macvlan), and what their outcomes mean.
 // commands/attach/interface.ts has their order.
 
+import { familyOf } from '../../cni/address.ts'
+import { CniError } from '../../cni/error.ts'
 import type { FeatureConf } from '../../config/net-conf.ts'
 import { hostOps, leasedHostOps } from '../../drivers/attach.ts'
-import { ownMacOps } from '../../drivers/bridge.ts'
+import { mostBridgePorts, ownMacOps } from '../../drivers/bridge.ts'
+import { masterRefused } from '../../drivers/macvlan.ts'
 import { fastPathBridgeOps } from '../../drivers/network.ts'
 import { subnetsOf } from '../../drivers/subnets.ts'
+import type { FlowSelections } from '../../features/port-flows.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { Op } from '../../model/op.ts'
 import type { AddFacts, NetworkFacts } from './facts.ts'
 import type { SetUp } from './set-up.ts'
-import { type Failure, opsOf, outcomeOf, type Plan, type PlanRun, planOf, planOfOne, type Stage } from './stage.ts'
+import {
+  type Failure,
+  isDone,
+  opsOf,
+  outcomeOf,
+  type Plan,
+  type PlanRun,
+  planOf,
+  planOfOne,
+  type Stage,
+} from './stage.ts'
 import { lastStages, type PodSide, podStages, type RuleStages, ruleStages } from './stages.ts'
-import type { Cure } from './tolerance.ts'
 
 /** An interface that is written down. `networks`: all of the machine, read after the intent. */
 export interface Making {
@@ -24,7 +37,7 @@ export interface Making {
 }
 
 /** A plan, and the stages whose outcomes decide about the next one. */
-export interface UsualPlan {
+interface UsualPlan {
   readonly plan: Plan
   readonly links: Stage
   readonly rules: RuleStages
@@ -146,4 +159,104 @@ function ownBridgeMacOps({ facts, wanted: { bridge } }: Making): readonly Op[] {
 /** Its addresses are not asked for: in a batch `ip` has those of all links listed (ip/ip.c, rtnl_set_strict_dump). */
 function showBridge(dev: string): Op {
   return { in: 'host', kind: 'link.show', dev, why: `see that ${dev} is the bridge it was` }
+}
+
+// What stands in the way of an ADD and is told to the runtime.
+
+/**
+ * Whether a pair could not be made because the pod, or the host, has a link of that name. Of a limited pod the ifb
+ * stays on the host when its pair goes with the pod.
+ */
+export function isPairTaken({ op, reason }: Failure): boolean {
+  return (op?.kind === 'veth.add' || op?.kind === 'ifb.add') && reason === 'exists'
+}
+
+/** The attachment that was being made. */
+interface Whose extends Pick<AddFacts, 'key' | 'netns'> {
+  readonly spec: AttachmentSpec
+  readonly network: NetworkSpec
+}
+
+/**
+ * What a failure means that no look and no repair changes: CniError 108, 7 or 4. The kernel tells that a bridge is
+ * full: it counts the ports of others too, and at the moment of the call, where a count of ours would come too early.
+ */
+export function conflictOf({ op, reason, error }: Failure, whose: Whose): CniError | undefined {
+  if (op?.kind === 'veth.add' && reason === 'full') return bridgeFull(whose.network, error)
+  if (op?.kind === 'macvlan.add' && (reason === 'busy' || reason === 'invalid'))
+    return masterRefused(whose.spec, reason === 'busy', error)
+  return op?.kind === 'link.name' && reason === 'exists' ? interfaceExists(whose, error) : undefined
+}
+
+function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
+  const name = bridge?.name ?? ''
+  return new CniError('bridge-ports-full', `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
+    details:
+      `Linux allows no more on one bridge; use a second network with another "bridge", or see what ` +
+      `is plugged in: ip link show master ${name}`,
+    cause,
+  })
+}
+
+/** CniError 4. */
+export function interfaceExists({ key, netns }: Pick<AddFacts, 'key' | 'netns'>, cause: Error): CniError {
+  const { ifName } = key
+  const details = cause instanceof CniError ? (cause.details ?? '') : ''
+  // The kernel refuses to remove it.
+  const removal = ifName === 'lo' ? '' : `, or remove it: nsenter --net=${netns} ip link del ${ifName}`
+  return new CniError(
+    'interface-name-taken',
+    `CNI_IFNAME ${ifName}: an interface of that name is already in ${netns}`,
+    { details: `choose another name${removal}\n${details}`, cause },
+  )
+}
+
+// Two things found in a pod are no failure: a default route that someone else made, and IPv6 switched off where we are
+// to add an address.
+
+/** What to do about a failed operation: leave out those that `skips`, or run `fix` and go on with the same one. */
+export type Cure = { readonly skips: (op: Op) => boolean } | { readonly fix: readonly Op[] }
+
+/** The cure for a failure in a pod, if there is one. `isFixed`: a fix was made before. */
+export function cureInPod({ op: failed, reason }: Failure, isFixed: boolean): Cure | undefined {
+  if (failed === undefined) return undefined
+  if (failed.kind === 'route.add' && failed.onlyIfNone && reason === 'exists') return { skips: sameDefault(failed) }
+  // EACCES from an IPv6 address means disable_ipv6 (net/ipv6/addrconf.c, addrconf_add_dev).
+  const isIpv6Off = failed.kind === 'addr.replace' && familyOf(failed.cidr) === 6 && reason === 'denied'
+  return isIpv6Off && !isFixed ? { fix: ['lo', failed.dev].map(enableIpv6) } : undefined
+}
+
+/** The refused default route, and those of ours beside it. */
+function sameDefault(taken: Extract<Op, { kind: 'route.add' }>): (op: Op) => boolean {
+  return (op) => op.kind === 'route.add' && op.onlyIfNone && op.route.dst === taken.route.dst
+}
+
+function enableIpv6(dev: string): Op {
+  const key = `net/ipv6/conf/${dev}/disable_ipv6`
+  return { in: 'pod', kind: 'sysctl.pod', key, value: '0', why: `switch IPv6 of ${dev} on` }
+}
+
+// The plans that an ADD may end with: stages that waited for rules, flows and default routes older than the ADD.
+
+/** The last stages that had to wait for rules that were built anew; undefined when all of them have ended well. */
+export function missingLast(run: PlanRun, spec: AttachmentSpec, warns: boolean): Plan | undefined {
+  const stages = lastStages(spec, [], warns).filter((stage) => !isDone(run, stage))
+  const plan = planOf({ id: 'last', because: 'the rules are there', stages })
+  return plan.stages.length > 0 ? plan : undefined
+}
+
+/** Deletes flows that began before the rules. */
+export function staleFlows(runs: readonly PlanRun[]): Plan | undefined {
+  const flows = runs.flatMap(({ outcomes }) =>
+    outcomes.flatMap(({ seen }): readonly FlowSelections[] => seen?.flows ?? []),
+  )
+  if (flows.length === 0) return undefined
+  return planOfOne('flows', 'flows to the host ports began without the rules', { kind: 'flows', verb: 'delete', flows })
+}
+
+/** Takes our default routes away beside default routes that the pod had already. */
+export function withoutSecondDefaults(second: readonly Extract<Op, { kind: 'route.add' }>[]): Plan {
+  const why = `leave the pod's own default route alone`
+  const ops = second.map(({ dev, route }): Op => ({ in: 'pod', kind: 'route.del', dev, route, why }))
+  return planOfOne('default routes', 'the pod has a default route of its own', { kind: 'batch', ops })
 }

@@ -4,16 +4,14 @@
 // commands/attach/set-up.ts runs them under the machine's lock.
 
 import { bridgeSysctlOps, type Port } from '../../drivers/bridge.ts'
-import { bridgeOps } from '../../drivers/network.ts'
-import { refilledRuleOps, ruleOps, sharesRules } from '../../drivers/network-rules.ts'
+import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../../drivers/network.ts'
 import { mergeNetworks } from '../../drivers/specs.ts'
 import { localnetOps } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
 import type { Op } from '../../model/op.ts'
 import { agreeOnAddresses, withFormerGateways } from '../ipam/bridge-addresses.ts'
-import { overlapError } from '../ipam/overlap-error.ts'
-import { isAbandoned, judgePlaces, wasSetUp } from '../ipam/range-overlap.ts'
+import { isAbandoned, judgePlaces, overlapError, wasSetUp } from '../ipam/range-overlap.ts'
 import { acceptingAll, earlierNetworks } from '../recovery/earlier-networks.ts'
 import { difference } from './difference.ts'
 import type { NetworkFacts } from './facts.ts'
@@ -37,7 +35,7 @@ export interface SetUp {
 }
 
 /** A set-up: its plan, and what follows when it has ended well. */
-export interface SettingUp {
+interface SettingUp {
   readonly plan: Plan
   readonly links: Stage
   /** The network as it is then: an existing bridge keeps its MAC and MTU. */
@@ -48,7 +46,7 @@ export interface SettingUp {
 }
 
 /** Everything that a set-up is made from. `vlans`: of the ports, looked at where `needsVlans` says so. */
-export interface Situation {
+interface Situation {
   readonly shared: NetworkFacts
   readonly vlans?: ReadonlyMap<string, readonly number[]> | undefined
   readonly machineId: string

@@ -6,11 +6,10 @@ import type { FlowSelections } from '../../features/port-flows.ts'
 import type { AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import type { ObservedLink } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
-import type { TableFamily } from '../../model/sets.ts'
-import type { ListedBase } from '../../model/tables.ts'
+import { isBaseComplete, type ListedBase, setSpec, type TableFamily } from '../../model/tables.ts'
 
 /** Why a tool failed, as far as an order asks. */
-export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'
+type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'
 
 /** What a stage does besides operations, while tools of other stages are at work. */
 export type BesideRun =
@@ -48,7 +47,7 @@ export interface Seen {
 }
 
 /** What the answer of a stage's tools has to show besides the exit. */
-export type ShownProof =
+type ShownProof =
   | { readonly kind: 'same bridge'; readonly bridge: string; readonly mac: string }
   | { readonly kind: 'rules'; readonly table: TableFamily; readonly mark: number | undefined }
 
@@ -197,4 +196,39 @@ export function continued(before: PlanRun, after: PlanRun): PlanRun {
   })
   const added = after.outcomes.filter((now) => outcomeOf(before, now) === undefined)
   return { plan: before.plan, outcomes: [...both, ...added] }
+}
+
+// What shows that a stage is done, besides that its tools ended well, or before they end.
+
+/**
+ * Whether what was shown is what it has to be. A bridge that somebody made anew has another MAC, and none of the ports;
+ * where nothing of it was shown, nothing tells against it.
+ */
+export function isProven(proof: ShownProof, shown: Shown): boolean {
+  if (proof.kind === 'rules') {
+    return shown.rules !== undefined && isBaseComplete(shown.rules, [proof.table], proof.mark)
+  }
+  const link = shown.links.get(proof.bridge)
+  return link === undefined || link.mac === proof.mac
+}
+
+/** Whether it shows before a tool's exit. */
+export function isEarly(proof: Proof): proof is EarlyProof {
+  return proof.kind === 'gone' || proof.kind === 'generation'
+}
+
+/**
+ * What shows that the removals among these operations are done; undefined where there are none, and only exits tell.
+ */
+export function proofOfLinks(ops: readonly Op[]): EarlyProof | undefined {
+  return ops.some(({ kind }) => kind === 'link.del' || kind === 'group.del') ? { kind: 'gone' } : undefined
+}
+
+/**
+ * The same of rules. Of two tables, or of chains beside elements, nft tells it at a price (tools/batches.ts): the
+ * exit will do.
+ */
+export function proofOfRules(ops: readonly Op[]): EarlyProof | undefined {
+  const isOfElements = ops.every((op) => op.kind === 'nft.del' && setSpec(op.set).table === 'inet')
+  return isOfElements && ops.length > 0 ? { kind: 'generation' } : undefined
 }

@@ -3,12 +3,12 @@
 
 import { familyOf } from '../../cni/address.ts'
 import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } from '../../drivers/attach.ts'
-import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../../drivers/network-rules.ts'
-import { acceptMark } from '../../features/firewall/accept-mark.ts'
+import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../../drivers/network.ts'
+import { acceptMark } from '../../features/firewall.ts'
 import { flowsToList } from '../../features/port-flows.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { Op } from '../../model/op.ts'
-import { setSpec, type TableFamily } from '../../model/sets.ts'
+import { setSpec, type TableFamily } from '../../model/tables.ts'
 import { type Failure, type Outcome, outcomeOf, type PlanRun, type Stage } from './stage.ts'
 
 /** IPv6 duplicate address detection: a router or another pod may have the address (enabledad). */

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans that take an attachment down. commands/teardown/remove-attachment.ts has their order.
 
+import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
-import { chainRemovals, chainsBehind } from '../../features/port-conditions.ts'
+import { linkRemovals, podTeardownOps, teardownOps } from '../../drivers/attach.ts'
+import { loopbackGuard } from '../../features/host-ports.ts'
+import { hairpinLink } from '../../features/masquerade.ts'
+import { chainRemovals, chainsBehind, conditionChains } from '../../features/port-conditions.ts'
 import { flowsAfterDel } from '../../features/port-flows.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
-import { type Element, elementOps } from '../../model/elements.ts'
-import type { Op } from '../../model/op.ts'
-import { proofOfLinks, proofOfRules } from './proof.ts'
-import type { Removal } from './removal.ts'
-import { type EarlyProof, type Plan, planOf, type Stage } from './stage.ts'
+import type { AttachmentKey, HostPort } from '../../model/attachment.ts'
+import { hostLinkName, ifbName } from '../../model/names.ts'
+import { type Element, elementOps, type Op } from '../../model/op.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
+import { type EarlyProof, type Plan, planOf, proofOfLinks, proofOfRules, type Stage } from './stage.ts'
 
 /**
  * The result of a teardown. `refused`: objects that the kernel keeps in a sandbox that lives on, which is the pod's own
@@ -27,7 +30,7 @@ export interface Present {
 }
 
 /** A removal to be made. `elements`: of an attachment without a record; `isWhole`: flows end with it. */
-export interface TearingDown {
+interface TearingDown {
   readonly removal: Removal
   readonly hasPod: boolean
   readonly present: Present
@@ -109,4 +112,73 @@ function isStillNeeded(op: Op, all: readonly Op[], links: ReadonlySet<string>): 
   if (isOfLink || op.kind === 'port.isolation') return links.has(op.dev)
   if (op.kind === 'group.del') return all.some((other) => other.kind === 'link.group' && links.has(other.dev))
   return true
+}
+
+// What there is to remove of one attachment, by its record, or where that was lost by its ids, by which its links
+// are called and its reservations are found.
+
+/** Addresses without prefix length, and after how many seconds they may be given out again. */
+interface Reserved {
+  readonly ports: readonly HostPort[]
+  /** Absent: those that say they are its own. */
+  readonly addresses?: readonly string[]
+  readonly cooldownS: number
+}
+
+/** What a teardown needs to know. */
+export interface Removal {
+  readonly key: AttachmentKey
+  /** Links of ours, settings of links that stay, and elements of our rules. */
+  readonly host: readonly Op[]
+  /** What does not go with an interface of ours, in a sandbox that lives on. */
+  readonly pod: readonly Op[]
+  /** Chains of port conditions, which others may have too. */
+  readonly chains: readonly string[]
+  /** Absent: what says that it is its own, and the elements that lead there. */
+  readonly reserved?: Reserved
+  /** What the upstream plugins keep for an attachment that was taken over from them. `dataDir`: host-local's. */
+  readonly upstream?: { readonly dataDir: string; readonly addresses: readonly string[] }
+  /** There is a record, where what fails is written down, and which goes last. */
+  readonly hasRecord: boolean
+  /** Who rebuilds the rules of all pods leaves it out already. */
+  readonly isLeftOut: boolean
+}
+
+/** By its record. `group`: a link group that is the caller's alone. */
+export function removalOf(
+  record: Pick<AttachmentRecord, 'key' | 'spec' | 'pendingCleanup' | 'adopted' | 'delegatedIpam'>,
+  group: number,
+): Removal {
+  const { key, spec, pendingCleanup, adopted, delegatedIpam } = record
+  if (spec === undefined) return { ...removalFromIds(key, group), hasRecord: true }
+  const addresses = spec.ips.map(({ address }) => bareAddress(address))
+  // The interface comes before the plugin's addresses: an ADD may have ended after reserving, before writing them down.
+  const isUnknown = delegatedIpam !== undefined && addresses.length === 0
+  return {
+    key,
+    host: teardownOps(spec, group),
+    pod: podTeardownOps(spec),
+    chains: conditionChains(spec.hostPorts),
+    reserved: { ports: spec.hostPorts?.ports ?? [], ...(!isUnknown && { addresses }), cooldownS: spec.cooldownS },
+    ...(adopted && { upstream: { dataDir: adopted.dataDir, addresses } }),
+    hasRecord: true,
+    isLeftOut: pendingCleanup !== undefined,
+  }
+}
+
+/** By its ids alone. Only a main attachment has links; a chained one shares its ids with it. */
+export function removalFromIds(key: AttachmentKey, group: number): Removal {
+  const links = key.role === 'main' ? [hostLinkName(key), ifbName(key)] : []
+  return { key, host: linkRemovals(links, group), pod: [], chains: [], hasRecord: false, isLeftOut: true }
+}
+
+/** Removes links that are no attachment's, one by one. */
+export function removeLinks(links: readonly string[]): readonly Op[] {
+  return links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
+}
+
+/** Removes the links of a network without attachments. `rules`: those that stay, filled anew. */
+export function emptyNetworkOps(links: readonly string[], rules: readonly Op[]): readonly Op[] {
+  const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
+  return [...removeLinks(links), ...rules, ...guards]
 }

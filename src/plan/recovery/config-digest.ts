@@ -2,8 +2,8 @@
 // Tells two plugins of one list apart on DEL and CHECK: both get the same ids, and only the
 // configuration says which of them is meant.
 
-import { isObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { isObject } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 
 /**

@@ -3,8 +3,7 @@
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
 import { bareAddress, type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
-import { newConnections } from '../../features/firewall/accept-elements.ts'
-import { acceptedOf } from '../../features/firewall/firewall.ts'
+import { acceptedOf, newConnections } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
 

@@ -12,10 +12,10 @@ import type {
   PodAddress,
   VlanGateway,
 } from '../../model/attachment.ts'
-import { type Element, elementsIn } from '../../model/elements.ts'
 import { linkLocalCidr } from '../../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
-import type { SetName } from '../../model/sets.ts'
+import { type Element, elementsIn } from '../../model/op.ts'
+import type { SetName } from '../../model/tables.ts'
 
 /** A live pod: its link of the host, and the pod's end of it. */
 export interface SeenPod {

@@ -3,11 +3,10 @@
 // removed as they are there. A map refuses a second target for a port, so they would keep the port
 // from its next owner.
 
-import { type Element, elementAt, elementsIn, isSameValue, keyText } from '../../model/elements.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import type { ObservedTable } from '../../model/observed.ts'
-import type { Op } from '../../model/op.ts'
-import { type SetName, setSpec } from '../../model/sets.ts'
+import { type Element, elementAt, elementsIn, isSameValue, keyText, type Op } from '../../model/op.ts'
+import { type SetName, setSpec } from '../../model/tables.ts'
 
 /** What is still known of an attachment: names of its host ports' reservations, its addresses, the link of its own. */
 export interface OrphanOwner {

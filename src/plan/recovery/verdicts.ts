@@ -3,7 +3,7 @@
 // beyond their records. What no record and no live pod has is an orphan; what a pod may still use is reported.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import {

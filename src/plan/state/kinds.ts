@@ -5,7 +5,7 @@
 // of zod, which say it, cost 3 % of the instructions of a DEL.
 
 import { isDeepStrictEqual } from 'node:util'
-import { asObject, isObject } from '../../cni/json-object.ts'
+import { asObject, isObject } from '../../cni/json.ts'
 
 /** What this release writes. */
 export const format = 1

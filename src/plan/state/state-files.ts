@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in each file of the state (docs/design.md, "State"). Text and numbers are what compile/ writes into batches,
+// What is in each file of the state (docs/design.md, "State"). Text and numbers are what tools/ writes into batches,
 // which checks them there; what goes into commands of other firewalls is checked here.
 
 import { networkOf, overlaps, parseAddress, parseCidr } from '../../cni/address.ts'
-import type { Dns } from '../../cni/route.ts'
+import type { Dns } from '../../cni/result.ts'
+import type { ChainPlace, MarkAccept, ZoneMember } from '../../features/accept-place.ts'
 import type { Cluster } from '../../features/cluster.ts'
-import type { ChainPlace, MarkAccept, ZoneMember } from '../../features/firewall/firewall.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,

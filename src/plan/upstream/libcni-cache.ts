@@ -3,11 +3,12 @@
 // added to it, and the result. Older versions kept the result alone.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
-import { asObject } from '../../cni/json-object.ts'
-import { ownType } from '../../cni/own-type.ts'
+import { ownType } from '../../cni/invocation.ts'
+import { asObject } from '../../cni/json.ts'
 import type { Result } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
-import type { NetConf, PortMapping } from '../../config/net-conf.ts'
+import type { NetConf } from '../../config/net-conf.ts'
+import type { PortMapping } from '../../features/host-ports.ts'
 import { hostLinkName } from '../../model/names.ts'
 
 /** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */

@@ -4,10 +4,15 @@
 
 import { readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/error.ts'
-import { type AcceptSpot, type ForeignRules, ourRules, searchSpot } from '../../features/firewall/accept-place.ts'
-import { type ChainPlace, placeText } from '../../features/firewall/firewall.ts'
-import { acceptPriority } from '../../model/accept-rules.ts'
-import { tableName } from '../../model/tables.ts'
+import {
+  type AcceptSpot,
+  type ChainPlace,
+  type ForeignRules,
+  ourRules,
+  placeText,
+  searchSpot,
+} from '../../features/accept-place.ts'
+import { acceptPriority, tableName } from '../../model/tables.ts'
 import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../../tools/accept-commands.ts'
 import {
   countForeignTargets,
@@ -23,7 +28,7 @@ import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
 
 /** A base chain to look through. */
-export interface ForeignBase {
+interface ForeignBase {
   readonly base: ChainPlace
   /** Its policy is drop; iptables says so in the listing of the chain. */
   readonly drops: boolean

@@ -3,7 +3,8 @@
 // machine's lock calls these functions.
 
 import { rmSync } from 'node:fs'
-import { acceptedOf, trustedZone, type ZoneMember } from '../../features/firewall/firewall.ts'
+import type { ZoneMember } from '../../features/accept-place.ts'
+import { acceptedOf, trustedZone } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { decodeZones, encodeZones } from '../../plan/state/state-files.ts'
 import { firewalldCommand, firewalldZoneCommand } from '../../tools/accept-commands.ts'
@@ -11,7 +12,7 @@ import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
 import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
-import { firewallError } from './refused.ts'
+import { firewallError } from './mark-accept.ts'
 
 /**
  * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what

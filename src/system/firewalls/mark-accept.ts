@@ -3,18 +3,25 @@
 // repaired, under the machine's lock: never on the way of a usual ADD.
 
 import { rmSync } from 'node:fs'
-import type { CniError } from '../../cni/error.ts'
-import { acceptMark, markText } from '../../features/firewall/accept-mark.ts'
-import { type AcceptSpot, ourRules } from '../../features/firewall/accept-place.ts'
-import { acceptedOf, type ChainPlace, type MarkAccept, placeText, samePlace } from '../../features/firewall/firewall.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
+import {
+  type AcceptSpot,
+  type ChainPlace,
+  type MarkAccept,
+  ourRules,
+  placeText,
+  samePlace,
+} from '../../features/accept-place.ts'
+import { acceptedOf, acceptMark } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
+import { markText } from '../../model/tables.ts'
 import { decodeMarkAccept, encodeMarkAccept } from '../../plan/state/state-files.ts'
 import { type AcceptCommand, deleteCommand, insertCommand } from '../../tools/accept-commands.ts'
 import { readText, writeText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { type ForeignFirewall, lookForDrops, lookThrough, rulesOf, textsOf } from './foreign-firewalls.ts'
-import { firewallError } from './refused.ts'
 
 /** How often a place is looked at: ours may be moved by somebody beside us, once. */
 const mostLooks = 5
@@ -198,4 +205,15 @@ async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promi
   const output = await run(command)
   if (output.code === 0) return undefined
   return firewallError(`could not change the accept in ${placeText(place)}`, command, output.stderr)
+}
+
+// What another firewall refuses.
+
+/** CniError 100 of a change to a firewall of others: `what` could not be done, and why. */
+export function firewallError(what: string, command: AcceptCommand, stderr: string): CniError {
+  const missing = refusedFor(stderr)
+  const cure = missing?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
+  return new CniError('firewall-accept', `${what}: ${oneLine(stderr)}${missingNote(missing)}`, {
+    details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${stderr}${cure}`,
+  })
 }

@@ -3,18 +3,23 @@
 
 import { realpathSync } from 'node:fs'
 import { bareAddress, parseCidr } from '../../cni/address.ts'
-import { defined } from '../../cni/defined.ts'
 import { CniError } from '../../cni/error.ts'
+import { defined } from '../../cni/json.ts'
+import type { Dns, Route } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
-import type { Dns, Route } from '../../cni/route.ts'
 import type { NetConf, PoolIpam, Range } from '../../config/net-conf.ts'
-import type { PodAddress } from '../../model/attachment.ts'
-import { type Lease, noLease } from '../../model/lease.ts'
+import { type Lease, noLease, type PodAddress } from '../../model/attachment.ts'
 import { describeHolder } from '../../model/record.ts'
-import { countedOf, firstFree } from '../../plan/ipam/allocate.ts'
-import { addressTaken, chooseRequested, exhausted, type PoolUse, requestTaken } from '../../plan/ipam/request.ts'
-import { readResolvConf } from '../../plan/ipam/resolv-conf.ts'
-import { staticLease } from '../../plan/ipam/static.ts'
+import {
+  addressTaken,
+  chooseRequested,
+  countedOf,
+  exhausted,
+  firstFree,
+  type PoolUse,
+  requestTaken,
+  staticLease,
+} from '../../plan/ipam/allocate.ts'
 import { type NamesIn, namesIn, readText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
@@ -223,4 +228,33 @@ function parseAnswer(stdout: string, conf: NetConf, type: string) {
 
 function toPodAddress(ip: { address: string; gateway?: string }): PodAddress {
   return ip.gateway === undefined ? { address: ip.address } : { address: ip.address, gateway: ip.gateway }
+}
+
+// The text of a resolv.conf, as the upstream host-local plugin reads it for `ipam.resolvConf`.
+
+/**
+ * The DNS settings in `text`; a key that does not occur is absent. One nameserver a line, the last
+ * `domain` wins, `search` and `options` add up. Lines that start with `#` or `;`, lines with one
+ * word and other keywords are passed over. Source: host-local's dns.go, resolv.conf(5).
+ */
+export function readResolvConf(text: string): Dns {
+  const nameservers: string[] = []
+  const search: string[] = []
+  const options: string[] = []
+  let domain: string | undefined
+  for (const line of text.split('\n')) {
+    const [keyword, ...values] = line.trim().split(/\s+/)
+    const [first] = values
+    if (keyword === undefined || first === undefined || /^[#;]/.test(keyword)) continue
+    if (keyword === 'nameserver') nameservers.push(first)
+    else if (keyword === 'domain') domain = first
+    else if (keyword === 'search') search.push(...values)
+    else if (keyword === 'options') options.push(...values)
+  }
+  return {
+    ...(nameservers.length > 0 && { nameservers }),
+    ...(domain !== undefined && { domain }),
+    ...(search.length > 0 && { search }),
+    ...(options.length > 0 && { options }),
+  }
 }

@@ -4,7 +4,7 @@
 
 import { basename } from 'node:path'
 import { isSea } from 'node:sea'
-import { ownType } from '../../cni/own-type.ts'
+import { ownType } from '../../cni/invocation.ts'
 
 /** `trestle`, the name that it was called by, and the name of the file where that is a link to it. */
 export function ownTypes(): readonly string[] {

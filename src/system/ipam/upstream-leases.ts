@@ -11,7 +11,7 @@ import { namesIn, readText } from '../files/files.ts'
 export const defaultDataDir = '/var/lib/cni/networks'
 
 /** Who holds a reservation. Files of old versions have no interface name. */
-export interface UpstreamLease {
+interface UpstreamLease {
   readonly address: string
   readonly containerId: string
   readonly ifName?: string

@@ -5,7 +5,6 @@ import { networkInterfaces } from 'node:os'
 import { oneLine } from '../../cni/error.ts'
 import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../features/port-flows.ts'
 import type { HostPort } from '../../model/attachment.ts'
-import { readFlows } from '../../tools/read-flows.ts'
 import { isDiskRefusal, withTextFile } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
@@ -89,4 +88,16 @@ function isNothing(stderr: string): boolean {
 
 function report(why: string): void {
   process.stderr.write(`trestle: stale UDP flows may remain: ${oneLine(why)}\n`)
+}
+
+// What conntrack(8) lists, one entry a line: `udp 17 29 src=… dst=… sport=… dport=… src=… …`; the first of each is of
+// the entry's first packet (libnetfilter_conntrack, __snprintf_conntrack).
+
+/** The listed entries of protocols with ports; other lines are read over. */
+export function readFlows(text: string): readonly Flow[] {
+  return text.split('\n').flatMap((line) => {
+    const [, protocol, address, port] = /^(\w+) .*? dst=(\S+) sport=\d+ dport=(\d+)/.exec(line) ?? []
+    if (protocol === undefined || address === undefined) return []
+    return [{ protocol, address, port: Number(port) }]
+  })
 }

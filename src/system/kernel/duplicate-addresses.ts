@@ -3,8 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/error.ts'
-import { podNetns } from '../../tools/ip.ts'
-import { readDocuments } from '../../tools/read-ip.ts'
+import { podNetns, readDocuments } from '../../tools/ip.ts'
 import { nowMs } from '../process/clock.ts'
 import type { Place } from './execute.ts'
 

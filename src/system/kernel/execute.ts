@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { elementOps } from '../../model/elements.ts'
-import type { Op } from '../../model/op.ts'
-import type { TableFamily } from '../../model/sets.ts'
-import { tableRemoval } from '../../model/tables.ts'
+import { elementOps, type Op } from '../../model/op.ts'
+import { type TableFamily, tableRemoval } from '../../model/tables.ts'
 import type { Proof } from '../../plan/order/stage.ts'
 import { elementsInTheWay } from '../../plan/recovery/orphan-elements.ts'
-import { announcedBy, type Batch, type FileOp, type Lanes, toLanes } from '../../tools/batches.ts'
+import {
+  announcedBy,
+  type Batch,
+  type Evidence,
+  type FileOp,
+  type Lanes,
+  nftOptions,
+  toLanes,
+  withEvidence,
+} from '../../tools/batches.ts'
 import { CommandError, commandError } from '../../tools/command-error.ts'
-import { type Evidence, nftOptions, withEvidence } from '../../tools/evidence.ts'
 import { podNetns } from '../../tools/ip.ts'
-import { isCommitted } from '../../tools/read-nft.ts'
+import { isCommitted } from '../../tools/nft.ts'
 import { refusedFor } from '../process/capabilities.ts'
 import type { Command, Run } from '../process/runner.ts'
 import { applyFileOp, isLinkGone, readKey } from './kernel-files.ts'

@@ -13,8 +13,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { CniError } from '../../cni/error.ts'
-import { forwardingKey } from '../../drivers/network.ts'
 import { isPodLinkName } from '../../model/names.ts'
+import { forwardingKey } from '../../model/op.ts'
 import type { FileOp } from '../../tools/batches.ts'
 import type { NamesIn } from '../files/files.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { basename } from 'node:path'
-import { defined } from '../../cni/defined.ts'
+import { defined } from '../../cni/json.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
 import { isOwnSysfs, linkNames } from './kernel-files.ts'

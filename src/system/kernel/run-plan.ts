@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one plan: each stage when those before it have ended well, its tools started beforehand where the plan says so.
 
-import type { Op } from '../../model/op.ts'
-import { mainTable } from '../../model/rtnetlink.ts'
-import { isEarly, isProven } from '../../plan/order/proof.ts'
-import type {
-  BatchRun,
-  BesideRun,
-  Failure,
-  Outcome,
-  Plan,
-  PlanRun,
-  Proof,
-  Seen,
-  Shown,
-  Stage,
-  StageRun,
+import { mainTable, type Op } from '../../model/op.ts'
+import {
+  type BatchRun,
+  type BesideRun,
+  type Failure,
+  isEarly,
+  isProven,
+  type Outcome,
+  type Plan,
+  type PlanRun,
+  type Proof,
+  type Seen,
+  type Shown,
+  type Stage,
+  type StageRun,
 } from '../../plan/order/stage.ts'
 import { CommandError } from '../../tools/command-error.ts'
-import { readDocuments, readLinks, readRoutes } from '../../tools/read-ip.ts'
-import { readBase } from '../../tools/read-nft.ts'
+import { readDocuments, readLinks, readRoutes } from '../../tools/ip.ts'
+import { readBase } from '../../tools/nft.ts'
 import type { Prestarted } from '../process/runner.ts'
 import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'

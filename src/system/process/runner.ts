@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only door to other programs: no shell, a deadline, LC_ALL=C so that tools/reason.ts can read
+// The only door to other programs: no shell, a deadline, LC_ALL=C so that tools/command-error.ts can read
 // what they say, and a bound on what they may print.
 
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -4,7 +4,7 @@
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { CniError } from '../../cni/error.ts'
-import { sharesRules } from '../../drivers/network-rules.ts'
+import { sharesRules } from '../../drivers/network.ts'
 import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { networkDirName, recordFileName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'

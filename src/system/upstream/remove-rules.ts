@@ -10,9 +10,9 @@ import {
   type UpstreamOwner,
   upstreamTables,
 } from '../../plan/upstream/upstream-rules.ts'
+import { reasonOf } from '../../tools/command-error.ts'
 import { readUpstreamNftRules } from '../../tools/foreign-nft.ts'
 import { chainRemovalText, listArguments, ruleRemovalText } from '../../tools/nft.ts'
-import { reasonOf } from '../../tools/reason.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 
 /** What the upstream plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the accept goes before a conditional drop of the administrator',
-    file: 'src/features/firewall/accept-place.ts',
+    file: 'src/features/accept-place.ts',
     find: "    if (!rule.isUnconditional) {\n      if (rule.act === 'drop') state",
     replace: "    if (!rule.isUnconditional && rule.act !== 'drop') {\n      if (rule.act === 'log') state",
     caughtBy: {
@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'whoever is in nonMasqueradeCIDRs or acceptFrom gets new connections with established too',
-    file: 'src/features/firewall/firewall.ts',
+    file: 'src/features/firewall.ts',
     find: "acceptNew: firewall?.hostAccept === 'established' ? 'none' : { to: subnets, from },",
     replace: 'acceptNew: { to: subnets, from },',
     caughtBy: {
@@ -27,7 +27,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a packet that comes with the bit set is let in',
-    file: 'src/model/accept-rules.ts',
+    file: 'src/model/tables.ts',
     find: "  'admit-clear',\n",
     replace: '',
     caughtBy: {

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'args.cni switches tuning on where nobody configured it',
-    file: 'src/features/config-tuning.ts',
+    file: 'src/features/tuning.ts',
     find: '  if (tuning === undefined) return undefined\n',
     replace:
       '  if (tuning === undefined) return raw.args?.cni && readTuning({ ...raw, tuning: {} }, invocation, stdin)\n',
@@ -17,7 +17,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an empty tuning key does not switch args.cni on',
-    file: 'src/features/config-tuning.ts',
+    file: 'src/features/tuning.ts',
     find: '  if (tuning === undefined) return undefined\n',
     replace: '  if (tuning === undefined || Object.keys(tuning).length === 0) return undefined\n',
     caughtBy: { project: 'unit', file: 'test/unit/config/config-features.test.ts', test: 'tuning' },

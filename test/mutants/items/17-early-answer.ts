@@ -14,7 +14,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'DEL waits for the exit of nft',
-    file: 'src/plan/order/proof.ts',
+    file: 'src/plan/order/stage.ts',
     find: "return isOfElements && ops.length > 0 ? { kind: 'generation' }",
     replace: "return isOfElements && ops.length > 99 ? { kind: 'generation' }",
     caughtBy: { project: 'netns', file, test: 'waits for nothing that ends for no signal' },
@@ -28,14 +28,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'nft reads the rules of others before it tells its generation',
-    file: 'src/tools/evidence.ts',
+    file: 'src/tools/batches.ts',
     find: 'stdin: `${batch.stdin}${generation.line}`, evidence',
     replace: 'stdin: `${batch.stdin}`, evidence',
     caughtBy: { project: 'netns', file, test: 'does not make nft read the rules of others' },
   },
   {
     name: 'a commit is believed before its line is whole',
-    file: 'src/tools/read-nft.ts',
+    file: 'src/tools/nft.ts',
     find: '\\(.*\\)\\n/m',
     replace: '/m',
     caughtBy: {
@@ -46,7 +46,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'other work in a batch of removals is cut short',
-    file: 'src/tools/evidence.ts',
+    file: 'src/tools/batches.ts',
     find: 'isRemoval && links.length > 0 ?',
     replace: '(isRemoval || links.length > 0) && links.length > 0 ?',
     caughtBy: {

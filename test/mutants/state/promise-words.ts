@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a comment sign reaches a batch',
-    file: 'src/tools/batch-line.ts',
+    file: 'src/tools/batches.ts',
     find: 'const unbearable = /[#',
     replace: 'const unbearable = /[',
     caughtBy: {

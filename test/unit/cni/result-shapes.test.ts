@@ -3,9 +3,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Result } from '../../../src/cni/result.ts'
+import { atLeast, type CniVersion, type Result, supportedVersions } from '../../../src/cni/result.ts'
 import { readPrevResult, readResult, writeResult } from '../../../src/cni/result-shapes.ts'
-import { atLeast, type CniVersion, supportedVersions } from '../../../src/cni/version.ts'
 import { errorOf, lineOf, read } from './call.ts'
 
 const dual: Result = {

@@ -4,7 +4,7 @@
 
 import { expect, it } from 'vitest'
 import type { Finds } from '../../../src/cli/plan/assume.ts'
-import type { Role } from '../../../src/config/net-conf.ts'
+import type { Role } from '../../../src/model/attachment.ts'
 import { aliasOf } from '../../../src/model/names.ts'
 import { emptyNamespace } from '../../../src/model/observed.ts'
 import type { NetworkFacts } from '../../../src/plan/order/facts.ts'

@@ -3,7 +3,7 @@
 
 import { expect, it } from 'vitest'
 import type { TeardownPort } from '../../../src/commands/teardown/remove-attachment.ts'
-import { type Removal, removalFromIds, removalOf } from '../../../src/plan/order/removal.ts'
+import { type Removal, removalFromIds, removalOf } from '../../../src/plan/order/teardown.ts'
 import { goldenKey, specsOf } from '../../support/golden.ts'
 import { failing, type Happens, storyOfDel } from '../../support/stories.ts'
 import { type Json, read } from '../cni/call.ts'

@@ -2,9 +2,9 @@
 // What is wrong with a configuration as a whole: JSON, name, version, type; and the lenient DEL.
 
 import { describe, expect, it } from 'vitest'
+import { callerVersion, readVersionRequest } from '../../../src/cni/config-head.ts'
 import type { Verb } from '../../../src/cni/invocation.ts'
-import { callerVersion, readVersionRequest } from '../../../src/cni/json.ts'
-import { supportedVersions } from '../../../src/cni/version.ts'
+import { supportedVersions } from '../../../src/cni/result.ts'
 import { readConfig, readDelConfig } from '../../../src/config/config.ts'
 import { callOf, configText, errorOf, lineOf, read } from '../cni/call.ts'
 

@@ -4,8 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { CniError } from '../../../src/cni/error.ts'
 import { CniCode } from '../../../src/cni/error-code.ts'
-import type { RangeInput } from '../../../src/config/range.ts'
-import { readExclude, readRangeSets } from '../../../src/config/ranges.ts'
+import { type RangeInput, readExclude, readRangeSets } from '../../../src/config/ranges.ts'
 
 /** What a call throws: `code message`. */
 function failureOf(call: () => unknown): string {

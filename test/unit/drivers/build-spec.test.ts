@@ -4,7 +4,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { mergeNetworks } from '../../../src/drivers/specs.ts'
-import type { Lease } from '../../../src/model/lease.ts'
+import type { Lease } from '../../../src/model/attachment.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,7 +2,7 @@
 // Where the accept goes in the chains of somebody else, from what iptables and nft print of them.
 
 import { describe, expect, it } from 'vitest'
-import { type AcceptSearch, type ForeignRules, searchSpot } from '../../../src/features/firewall/accept-place.ts'
+import { type AcceptSearch, type ForeignRules, searchSpot } from '../../../src/features/accept-place.ts'
 import { countForeignTargets, readForeignRules } from '../../../src/tools/foreign-nft.ts'
 import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../../../src/tools/iptables.ts'
 

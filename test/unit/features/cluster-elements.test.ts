@@ -2,7 +2,7 @@
 // What the agent writes down of the cluster, as elements, and what of a damaged file reaches nft: nothing.
 
 import { describe, expect, it } from 'vitest'
-import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../src/drivers/network-rules.ts'
+import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../src/drivers/network.ts'
 import { changedElements, clusterElements } from '../../../src/features/cluster.ts'
 import type { NetworkSpec } from '../../../src/model/attachment.ts'
 import { decodeCluster, encodeCluster } from '../../../src/plan/state/state-files.ts'

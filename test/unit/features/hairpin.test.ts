@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { attachmentRuleOps, teardownOps } from '../../../src/drivers/attach.ts'
-import { hairpinElements, selfHairpinElements } from '../../../src/features/hairpin.ts'
+import { hairpinElements, selfHairpinElements } from '../../../src/features/masquerade.ts'
 import type { AttachmentSpec } from '../../../src/model/attachment.ts'
 import type { Op } from '../../../src/model/op.ts'
 import { specsOf } from '../../support/golden.ts'

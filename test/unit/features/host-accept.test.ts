@@ -3,11 +3,9 @@
 
 import { describe, expect, it } from 'vitest'
 import type { FeatureConf } from '../../../src/config/net-conf.ts'
-import { acceptElements } from '../../../src/features/firewall/accept-elements.ts'
-import { acceptMark } from '../../../src/features/firewall/accept-mark.ts'
-import { acceptChained, acceptOf, mergedAccepts } from '../../../src/features/firewall/firewall.ts'
+import { acceptChained, acceptElements, acceptMark, acceptOf, mergedAccepts } from '../../../src/features/firewall.ts'
 import type { NetworkSpec } from '../../../src/model/attachment.ts'
-import { describeElement } from '../../../src/model/elements.ts'
+import { describeElement } from '../../../src/model/op.ts'
 
 const confOf = (more: Partial<FeatureConf>, firewall: object = {}) =>
   ({

@@ -2,9 +2,8 @@
 // desired − observed: nothing when everything is there, the right sentence for each thing that is not.
 
 import { describe, expect, it } from 'vitest'
-import { indexElements } from '../../../src/model/elements.ts'
 import { emptyNamespace, type Observed, type ObservedLink } from '../../../src/model/observed.ts'
-import type { Op } from '../../../src/model/op.ts'
+import { indexElements, type Op } from '../../../src/model/op.ts'
 import { declarationsOf } from '../../../src/model/tables.ts'
 import { difference, podDifference } from '../../../src/plan/order/difference.ts'
 

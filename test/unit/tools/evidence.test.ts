@@ -4,8 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Op } from '../../../src/model/op.ts'
 import type { EarlyProof } from '../../../src/plan/order/stage.ts'
-import { toLanes } from '../../../src/tools/batches.ts'
-import { nftOptions, withEvidence } from '../../../src/tools/evidence.ts'
+import { nftOptions, toLanes, withEvidence } from '../../../src/tools/batches.ts'
 
 const why = ''
 const group = (dev: string): Op => ({ in: 'host', kind: 'link.group', dev, group: 7, why })

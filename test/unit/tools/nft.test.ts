@@ -2,9 +2,8 @@
 // Operations as the text of an nft transaction: add-only, by key, in the right table; nothing pasted.
 
 import { describe, expect, it } from 'vitest'
-import type { Element } from '../../../src/model/elements.ts'
-import { setSpec, setsIn, type TableFamily } from '../../../src/model/sets.ts'
-import { declarationsOf } from '../../../src/model/tables.ts'
+import type { Element } from '../../../src/model/op.ts'
+import { declarationsOf, setSpec, setsIn, type TableFamily } from '../../../src/model/tables.ts'
 import { nftText } from '../../../src/tools/nft.ts'
 import { errorOf } from '../cni/call.ts'
 

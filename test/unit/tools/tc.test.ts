@@ -4,8 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { OpKind } from '../../../src/model/op.ts'
 import { queueDifference } from '../../../src/plan/order/difference.ts'
-import { readAnswers, readQueue } from '../../../src/tools/read-tc.ts'
-import { type TcOp, tcWords } from '../../../src/tools/tc.ts'
+import { readAnswers, readQueue, type TcOp, tcWords } from '../../../src/tools/tc.ts'
 
 type TcKind = Extract<OpKind, { kind: TcOp['kind'] }>
 

@@ -3,7 +3,7 @@
 
 import { expect, it } from 'vitest'
 import type { ObservedLink, ObservedRoute } from '../../../../src/model/observed.ts'
-import { linksToKeep, overlapError } from '../../../../src/plan/ipam/overlap-error.ts'
+import { linksToKeep, overlapError } from '../../../../src/plan/ipam/range-overlap.ts'
 
 const link = (name: string, kind?: string) => [name, { name, ...(kind === undefined ? {} : { kind }) }] as const
 const links = new Map([link('lo'), link('eth0'), link('up0', 'veth'), link('br9', 'bridge')]) as unknown as ReadonlyMap<

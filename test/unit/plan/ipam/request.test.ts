@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { CniError } from '../../../../src/cni/error.ts'
 import { CniCode } from '../../../../src/cni/error-code.ts'
 import { readRangeSets } from '../../../../src/config/ranges.ts'
-import { chooseRequested, exhausted, requestTaken } from '../../../../src/plan/ipam/request.ts'
+import { chooseRequested, exhausted, requestTaken } from '../../../../src/plan/ipam/allocate.ts'
 
 const SETS = readRangeSets(
   [

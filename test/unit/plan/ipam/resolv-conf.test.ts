@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // resolv.conf as text, DNS settings as data.
+
 import { expect, it } from 'vitest'
-import { readResolvConf } from '../../../../src/plan/ipam/resolv-conf.ts'
+import { readResolvConf } from '../../../../src/system/ipam/ipam.ts'
 
 it.each([
   ['', {}],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, it } from 'vitest'
-import { type Element, indexElements } from '../../../../src/model/elements.ts'
 import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../../../src/model/observed.ts'
+import { type Element, indexElements } from '../../../../src/model/op.ts'
 import type { AttachmentRecord } from '../../../../src/model/record.ts'
 import { hasPodWithoutRecord, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/verdicts.ts'
 import { goldenKey as key } from '../../../support/golden.ts'

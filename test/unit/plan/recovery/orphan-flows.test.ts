@@ -10,7 +10,7 @@ import {
   flowsToList,
   withoutConnections,
 } from '../../../../src/features/port-flows.ts'
-import { readFlows } from '../../../../src/tools/read-flows.ts'
+import { readFlows } from '../../../../src/system/kernel/conntrack.ts'
 import { type Json, read } from '../../cni/call.ts'
 
 const ips = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]

@@ -16,8 +16,7 @@ import {
   teardownOps,
 } from '../../../../src/drivers/attach.ts'
 import { portOps } from '../../../../src/drivers/bridge.ts'
-import { bridgeOps } from '../../../../src/drivers/network.ts'
-import { refilledRuleOps } from '../../../../src/drivers/network-rules.ts'
+import { bridgeOps, refilledRuleOps } from '../../../../src/drivers/network.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../../../src/model/attachment.ts'
 import type { AttachmentRecord } from '../../../../src/model/record.ts'
 import { recordReservations } from '../../../../src/plan/recovery/verdicts.ts'

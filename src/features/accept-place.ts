@@ -3,6 +3,31 @@
 // before what drops the rest. That is the first unconditional drop or reject, found through unconditional jumps and
 // gotos, or the end of a chain with the policy drop.
 
+import type { NftChain } from '../model/observed.ts'
+
+/**
+ * A chain of another program. `program`: the iptables variant that owns the chain; `table`: of iptables, absent for
+ * filter, the only one that accepts are put into.
+ */
+export type ChainPlace =
+  | { readonly kind: 'iptables'; readonly program: string; readonly chain: string; readonly table?: string }
+  | ({ readonly kind: 'nft' } & NftChain)
+
+/**
+ * The firewalld zone of a bridge, or of a subnet of routed pods. `subject`: the bridge's name or the CIDR (no link's
+ * name has a slash: dev_valid_name, net/core/dev.c).
+ */
+export interface ZoneMember {
+  readonly subject: string
+  readonly zone: string
+}
+
+/** The accept of the mark: one for the machine, in every chain that drops. */
+export interface MarkAccept {
+  readonly mark: number
+  readonly places: readonly ChainPlace[]
+}
+
 /** What a rule does to the packets that it matches. `end`: somebody else decides (a queue). `none`: nothing, here. */
 export type ForeignAct = 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'log' | 'end' | 'none'
 
@@ -23,14 +48,14 @@ export interface ForeignRule {
 export type ForeignRules = readonly ForeignRule[]
 
 /** What is known of a firewall: a chain that is not there is undefined, one that was not read is missing. */
-export interface ForeignListing {
+interface ForeignListing {
   readonly chains: ReadonlyMap<string, ForeignRules | undefined>
   /** How many rules of the table lead to a chain; absent: not counted yet. */
   readonly references?: ReadonlyMap<string, number>
 }
 
 /** A drop that comes before our accept, and stays in force for what it matches. */
-export interface EarlierDrop {
+interface EarlierDrop {
   readonly chain: string
   readonly text: string
 }
@@ -184,4 +209,23 @@ function logs({ chains }: ForeignListing, rule: ForeignRule | undefined): boolea
   if (rule?.act !== 'jump') return false
   const inner = chains.get(rule.target ?? '') ?? []
   return inner.length > 0 && inner.every(({ act }) => act === 'log')
+}
+
+/** Whether two places are the same. */
+export function samePlace(a: ChainPlace, b: ChainPlace): boolean {
+  return placeText(a) === placeText(b)
+}
+
+/** A place in words. */
+export function placeText(place: ChainPlace): string {
+  switch (place.kind) {
+    case 'iptables': {
+      const table = place.table === undefined ? '' : `, table ${place.table}`
+      return `chain ${place.chain} of ${place.program}${table}`
+    }
+    case 'nft':
+      return `nft chain ${place.family} ${place.table} ${place.chain}`
+    default:
+      return place satisfies never
+  }
 }

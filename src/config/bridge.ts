@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of the upstream bridge plugin, with its checks and the defaults that `podcidr` turns on.
 
-import { configError, type KeyPath, notA } from '../cni/invalid-config.ts'
-import { linkNameProblem, patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
-import type { BridgeConf, IpamConf, Mode } from './net-conf.ts'
+import { linkNameProblem, patternNameProblem, unsafeNameProblem } from '../cni/address.ts'
+import { configError, type KeyPath, notA } from '../cni/error.ts'
+import type { Mode } from '../model/attachment.ts'
+import type { BridgeConf, IpamConf } from './net-conf.ts'
 import type { RawConfig } from './schema.ts'
 
 type RawTrunk = NonNullable<RawConfig['vlanTrunk']>[number]
