@@ -12,7 +12,7 @@ import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
 import { forwardingKey } from '../../model/op.ts'
-import { type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
+import { isPlaced, type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
 import { portNamesTo } from '../../plan/recovery/orphan-elements.ts'
 import { merged, type Rediscovered } from '../../plan/recovery/verdicts.ts'
 import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
@@ -136,11 +136,13 @@ function withSeen(
 ): readonly Rediscovered[] {
   const isOn = (family: 4 | 6) => readKey(forwardingKey(family)) === '1'
   const around = { links: host.links, table, forwarded: ([4, 6] as const).filter(isOn) }
-  const unknown = [...Map.groupBy(pods, ({ key }) => key.network)].filter(
+  const placed = pods.filter(isPlaced)
+  const unknown = [...Map.groupBy(placed, ({ key }) => key.network)].filter(
     ([name]) => knownNetwork(networkFiles(name)) === undefined,
   )
   const networks = new Map(unknown.map(([name, members]) => [name, seenNetwork(name, members, around)]))
   return pods.map(({ link, end, ...each }) => {
+    if (!isPlaced({ key: each.key, link, end })) return each
     const seen = seenAttachment({ key: each.key, link, end }, around)
     return { ...each, seen, ...defined({ network: networks.get(each.key.network) }) }
   })

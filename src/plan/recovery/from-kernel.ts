@@ -31,6 +31,11 @@ export interface Surroundings {
   readonly forwarded: readonly (4 | 6)[]
 }
 
+/** Whether its link is where it belongs: not where its bridge is gone. A routed pod's link has the gateways. */
+export function isPlaced({ link }: SeenPod): boolean {
+  return link.master !== undefined || link.addresses.some(isGlobal)
+}
+
 /** The attachment, without what no rule needs: the pod's routes, sysctls, limits. */
 export function seenAttachment({ key, link, end }: SeenPod, { links, table }: Surroundings): AttachmentSpec {
   const isRouted = link.master === undefined

@@ -9,6 +9,7 @@ import { type HostWithState, openHostWithState } from '../../support/damage/host
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
+import { pings } from '../../support/traffic/traffic.ts'
 
 const one = netConf({ name: 'one', bridge: 'br-one', podcidr: '10.241.0.0/24' })
 const nonMasqueradeCIDRs = ['10.9.0.0/16']
@@ -61,6 +62,16 @@ describe('state that was removed under live pods of several networks', () => {
 
     expectSilent(host.cni('DEL', one, pods[0].call))
     expectSilent(host.cni('DEL', two, pods[1].call))
+    expectNothingLeft(host, host.before)
+  })
+
+  it('a pod whose bridge is gone, too, is on it again with the next ADD, and goes with its DEL', () => {
+    const pod = attach(host, one, { id: 'c1' })
+    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    host.run('ip', ['link', 'del', 'br-one'])
+    const next = attach(host, one, { id: 'c2' })
+    expect(pings(host, next.netns, pod.address)).toBe(true)
+    for (const each of [pod, next]) expectSilent(host.cni('DEL', one, each.call))
     expectNothingLeft(host, host.before)
   })
 
