@@ -3,18 +3,9 @@
 // nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it
 // (system/store/cluster.ts).
 
-import {
-  bitsOf,
-  type Cidr,
-  compare,
-  formatAddress,
-  formatCidr,
-  overlaps,
-  parseAddress,
-  parseCidr,
-} from '../cni/address.ts'
+import { type Cidr, compare, formatAddress, overlaps, parseAddress, parseCidr } from '../cni/address.ts'
 import { type Element, keyText } from '../model/op.ts'
-import { subnetElements } from './masquerade.ts'
+import { prefixText, subnetElements } from './masquerade.ts'
 
 /**
  * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without
@@ -33,7 +24,7 @@ export const clusterSets = ['podnet4', 'podnet6', 'peernet4', 'peernet6', 'peera
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
   return [
     ...subnetElements('podnet', pods),
-    ...outermost(peers).map((cidr) => ({ set: `peernet${cidr.family}` as const, key: [rangeText(cidr)] })),
+    ...outermost(peers).map((cidr) => ({ set: `peernet${cidr.family}` as const, key: [prefixText(cidr)] })),
     ...[...new Set(addresses)].flatMap(addressElement),
   ]
 }
@@ -83,11 +74,6 @@ function outermost(texts: readonly string[]): readonly Cidr[] {
     if (last === undefined || !overlaps(last, cidr)) kept.push(cidr)
   }
   return kept
-}
-
-/** As nft lists it: a prefix of one address is the address. */
-function rangeText(cidr: Cidr): string {
-  return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
 function addressElement(text: string): readonly Element[] {

@@ -7,21 +7,11 @@ import { bandwidth } from './bandwidth.ts'
 import { macCheck } from './bridge-port.ts'
 import type { Feature } from './feature.ts'
 import { isolation } from './firewall.ts'
-import { hostPortGuard, hostPorts } from './host-ports.ts'
-import { selfHairpin } from './masquerade.ts'
+import { hostPorts } from './host-ports.ts'
 import { sbr } from './sbr.ts'
 import { tuning } from './tuning.ts'
 
-const features: readonly Feature[] = [
-  macCheck,
-  hostPorts,
-  selfHairpin,
-  hostPortGuard,
-  bandwidth,
-  isolation,
-  sbr,
-  tuning,
-]
+const features: readonly Feature[] = [macCheck, hostPorts, bandwidth, isolation, sbr, tuning]
 
 type OpMoment = Exclude<keyof Feature, 'elements' | 'commonElements' | 'links'>
 

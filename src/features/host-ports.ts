@@ -10,7 +10,7 @@ import { flag, group, integer, oneOf, text, texts } from '../cni/fields.ts'
 import type { HostPort, HostPortSpec, PodAddress } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
 import type { Feature } from './feature.ts'
-import { hairpinLink } from './masquerade.ts'
+import { hairpinLink, selfHairpinElements } from './masquerade.ts'
 import { conditionalPortElements, conditionOps, portKey, readConditions } from './port-conditions.ts'
 
 const port = integer(1, 65_535, 'a port')
@@ -147,17 +147,19 @@ function masqAllElement(port: HostPort): Element {
   return { set: `masqall${port.family}`, key: [port.podIp, port.protocol, String(port.containerPort)] }
 }
 
+/** Also of a pod without ports that reaches itself through a service: the elements are the same. */
 export const hostPorts: Feature = {
   chainOps: ({ hostPorts: ports }) => (ports === undefined ? [] : conditionOps(ports)),
-  elements: ({ hostPorts: ports }) => (ports === undefined ? [] : ownPortElements(ports)),
-  afterRuleOps: ({ hostPorts: ports }) => (ports === undefined ? [] : localnetOps(ports)),
-}
-
-/** A chained attachment's network has no bridge of its own: the way to the pods is what they have in common. */
-export const hostPortGuard: Feature = {
-  elements: ({ hostPorts: ports }, isLinkOwn) => (ports === undefined || !isLinkOwn ? [] : commonPortElements(ports)),
+  elements: (spec, isLinkOwn) => {
+    const { hostPorts: ports } = spec
+    if (ports === undefined) return selfHairpinElements(spec)
+    const guards = isLinkOwn ? commonPortElements(ports) : []
+    return [...ownPortElements(ports), ...selfHairpinElements(spec), ...guards]
+  },
+  // A chained attachment's network has no bridge of its own: the way to the pods is what they have in common.
   commonElements: ({ hostPorts: ports }) =>
     ports === undefined ? [] : [...commonPortElements(ports), ...(ports.snat ? [hairpinLink(ports.link)] : [])],
+  afterRuleOps: ({ hostPorts: ports }) => (ports === undefined ? [] : localnetOps(ports)),
 }
 
 // Host ports: `runtimeConfig.portMappings` and the keys of the upstream portmap plugin.

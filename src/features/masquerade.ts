@@ -18,7 +18,6 @@ import {
 import { unsupported } from '../cni/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
-import type { Feature } from './feature.ts'
 import type { PortsConf } from './host-ports.ts'
 
 /** What keeps the address of the pod makes an element with every range of the network. */
@@ -90,7 +89,7 @@ function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destinati
 }
 
 /** As the kernel's sets are listed, to compare with that: a prefix of one address is the address. */
-function prefixText(cidr: Cidr): string {
+export function prefixText(cidr: Cidr): string {
   return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
@@ -185,8 +184,6 @@ export function selfHairpinElements({ selfHairpin, ips }: AttachmentSpec): reado
     return { set: `self${familyOf(bare)}`, key: [bare, bare] }
   })
 }
-
-export const selfHairpin: Feature = { elements: selfHairpinElements }
 
 /** `ipMasqBackend`: both words mean nftables here; another is refused with code 2 (docs/design.md, "Rules"). */
 export function checkMasqBackend(backend: string | undefined): void {
