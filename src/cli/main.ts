@@ -21,6 +21,9 @@ import { manCommand } from './man/man.ts'
 import { planCommand } from './plan/plan.ts'
 import { probeEnd } from './probe/ends.ts'
 import { recordCommand } from './record/command.ts'
+import { logCommand } from './record/log-command.ts'
+import { replayCommand } from './replay/command.ts'
+import { runReplay } from './replay/inside.ts'
 import { restoreCommand } from './restore/restore.ts'
 import {
   type Command,
@@ -59,6 +62,8 @@ export const commands: readonly Command[] = [
   uninstallCommand,
   lastCommand,
   recordCommand,
+  replayCommand,
+  logCommand,
   explainCommand,
   completionCommand(() => [...commands, helpCommand]),
   manCommand(() => commands),
@@ -68,6 +73,7 @@ export const commands: readonly Command[] = [
 /** Internal commands, of `try` and `doctor --probe` mostly inside namespaces; help does not list them. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
+  '__replay-inside': () => runReplay(),
   '__probe-pods': (_, output) => runProber(output),
   '__probe-end': (words, output) => probeEnd(words, output),
   [networksWord]: async (_, output) => printNetworks(output),

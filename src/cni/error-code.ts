@@ -162,6 +162,7 @@ export const idsOfCode = {
     'api-server-unknown',
     'needs-root',
     'try-not-possible',
+    'replay-not-possible',
   ],
   commandFailed: [
     'command-failed',

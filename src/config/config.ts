@@ -76,11 +76,6 @@ function podOf({ args }: Invocation): NetConf['pod'] {
   return namespace === undefined || name === undefined ? undefined : { namespace, name, ...defined({ uid }) }
 }
 
-/** `false`, "off" and 0 are off, as is an absent key. */
-function switchOf<T>(value: T | false | 0 | 'off' | undefined): T | undefined {
-  return value === false || value === 0 || value === 'off' ? undefined : value
-}
-
 /** The fields of every configuration. */
 function commonConf(raw: RawConfig, call: Call, ipam: IpamConf) {
   const { head, invocation, stdin } = call
@@ -93,8 +88,6 @@ function commonConf(raw: RawConfig, call: Call, ipam: IpamConf) {
     ...defined({
       validAttachments: readAttachments(raw, head.root),
       pod: podOf(invocation),
-      log: switchOf(raw.log) as true | string | undefined,
-      record: switchOf(raw.record) as true | number | undefined,
     }),
   }
 }
@@ -245,8 +238,6 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
   const dataDir = lookUp(ipam, 'dataDir')
   const inProcess: readonly unknown[] = [...ownTypes, 'host-local', 'static']
   const isDelegated = role === 'main' && isPluginType(ipamType) && !inProcess.includes(ipamType)
-  const log = lookUp(root, 'log')
-  const record = lookUp(root, 'record')
   return {
     cniVersion,
     name,
@@ -255,8 +246,6 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
     ...(isOwn && modeIn(root, type) === 'loopback' ? { isLoopback: true } : {}),
     ...(isDelegated ? { delegatedIpam: ipamType } : {}),
     ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
-    ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),
-    ...(record === true || (typeof record === 'number' && record > 0) ? { record } : {}),
     stdin,
   }
 }

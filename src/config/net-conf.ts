@@ -83,10 +83,6 @@ interface CommonConf {
   readonly validAttachments?: readonly AttachmentId[]
   /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid?: string }
-  /** One log line a call: to this file, or `true` for the default one. Absent: off. */
-  readonly log?: true | string
-  /** Record calls: keep this many, or `true` for the default number. Absent: off. */
-  readonly record?: true | number
   /** The configuration exactly as it came, for delegated plugins (CNI spec 1.1.0, section 4). */
   readonly stdin: string
 }
@@ -158,7 +154,5 @@ export interface DelConf {
   readonly delegatedIpam?: string
   /** ipam.dataDir when it is a string, for reservations of the upstream host-local. */
   readonly dataDir?: string
-  readonly log?: true | string
-  readonly record?: true | number
   readonly stdin: string
 }

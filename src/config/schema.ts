@@ -23,7 +23,7 @@ import {
   UINT32_MAX,
   uint32,
 } from '../cni/fields.ts'
-import { keyShapeOf } from '../cni/json.ts'
+import { isObject, keyShapeOf } from '../cni/json.ts'
 import { rates } from '../features/bandwidth.ts'
 import { firewallKeys } from '../features/firewall.ts'
 import { portMapping, portmapKeys } from '../features/host-ports.ts'
@@ -114,12 +114,25 @@ const log = field<boolean | string>('a switch or a file', 'use true, false, "off
   return typeof value === 'boolean' || value === 'off' || (isText(value) && value.startsWith('/'))
 })
 
-const record = typedField<boolean | number>(
+function isNumberOfCalls(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000
+}
+
+/** What each key of `record` may have. */
+const recordKeys = new Map<string, (value: unknown) => boolean>([
+  ['keep', isNumberOfCalls],
+  ['wrap', isText],
+  ['answer', isObject],
+])
+
+function isRecordObject(value: unknown): boolean {
+  return isObject(value) && Object.entries(value).every(([key, each]) => recordKeys.get(key)?.(each) === true)
+}
+
+const record = typedField<boolean | number | object>(
   'number',
-  { what: 'a switch or a number of calls', hint: 'use true, false or how many calls to keep' },
-  (value) => {
-    return typeof value === 'boolean' || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000)
-  },
+  { what: 'a switch, a number of calls, or keep, wrap and answer', hint: 'use true, false or how many calls to keep' },
+  (value) => typeof value === 'boolean' || isNumberOfCalls(value) || isRecordObject(value),
 )
 
 /** All keys of a configuration whose `type` is trestle. */

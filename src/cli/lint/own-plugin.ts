@@ -181,8 +181,6 @@ export function unknownOwnKeys(conf: Readonly<Record<string, unknown>>, steps: r
 
 /** In every mode, with the reason. */
 const everywhere: Readonly<Record<string, string>> = {
-  log: 'this version does not log',
-  record: 'this version does not record',
   ipMasqBackend: 'trestle always uses nftables',
   'portmap.backend': 'trestle always uses nftables',
   'portmap.markMasqBit': 'trestle marks no packets',

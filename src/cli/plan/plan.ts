@@ -3,7 +3,7 @@
 // nothing and runs nothing; the container is a placeholder, and its addresses are the first of each range.
 
 import { CniError } from '../../cni/error.ts'
-import { type Invocation, readInvocation } from '../../cni/invocation.ts'
+import { type Environment, type Invocation, readInvocation } from '../../cni/invocation.ts'
 import { readConfig } from '../../config/config.ts'
 import { forwardingKey } from '../../model/op.ts'
 import { opsOf } from '../../plan/order/stage.ts'
@@ -128,10 +128,11 @@ export async function plansOf(
   stdin: string,
   what: Planned = 'first',
   machineId = 'example',
+  env: Environment = placeholder,
 ): Promise<readonly ShownPlan[]> {
-  const call: Invocation = readInvocation(placeholder)
+  const call: Invocation = readInvocation(env)
   const conf = readConfig(stdin, call)
-  const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
+  const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId }
   const add = await assumedAdd(begun, what === 'DEL' ? 'later' : what)

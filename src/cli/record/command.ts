@@ -2,7 +2,6 @@
 // `trestle record`: switches the recording of calls, and shows what was recorded. No configuration is touched.
 
 import { rmSync } from 'node:fs'
-import { switchFile } from '../../commands/call/keeper.ts'
 import { replaceText } from '../../system/files/files.ts'
 import { requireState, requireStateIfThere, stateRoot } from '../../system/files/state.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -10,7 +9,7 @@ import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read.ts'
 import { type Kept, keptRecords } from './ring.ts'
-import { areFailuresKept, failuresOffFile, readSwitch, type Settings } from './settings.ts'
+import { areFailuresKept, failuresOffFile, readSwitch, type Settings, writeSwitch } from './settings.ts'
 import { ageOf, outcomeOf, podOf, wholeText } from './text.ts'
 
 const actions = ['on', 'off', 'list', 'show', 'clear'] as const
@@ -70,14 +69,6 @@ function switchRecord(input: Input, isOn: boolean): number {
     ? `trestle records ${whose} from now on; \`trestle record list\` shows them, \`trestle record off\` ends it\n`
     : 'trestle records no calls; the records stay until `trestle record clear`\n'
   return print(input, { command: 'record', document: { record: isOn }, text, code: exitCode.fine })
-}
-
-/** The file is gone when nothing is on: a call then looks for its name alone. */
-function writeSwitch(settings: { [K in keyof Settings]?: Settings[K] | undefined }): void {
-  requireState()
-  const file = switchFile()
-  if (settings.record === undefined && settings.log === undefined) rmSync(file, { force: true, recursive: true })
-  else replaceText(file, `${JSON.stringify(settings)}\n`)
 }
 
 function switchFailures(input: Input, isOn: boolean): number {

@@ -17,7 +17,7 @@ declare const TRESTLE_COMMIT: string | undefined
 export const recordVersion = 1
 
 /** This build, as records and logs name it. */
-const build = {
+export const build = {
   version: typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION,
   commit: typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT,
 }
@@ -170,7 +170,7 @@ function resultOf({ exitCode, stdout, stderr, ms }: SeenCall, length: number): R
 }
 
 /** The code and the message of an error document. */
-function errorOf(stdout: string): { readonly code?: number; readonly msg?: string } {
+export function errorOf(stdout: string): { readonly code?: number; readonly msg?: string } {
   try {
     const { code, msg } = JSON.parse(stdout) as Record<string, unknown>
     return {

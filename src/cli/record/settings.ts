@@ -2,10 +2,11 @@
 // What is kept: by the switch file that `trestle record` and `trestle log` write, by the keys `record` and `log` of a
 // configuration, and failures unless they were switched off.
 
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { isObject } from '../../cni/json.ts'
 import { switchFile } from '../../commands/call/keeper.ts'
-import { readText } from '../../system/files/files.ts'
+import { readText, replaceText } from '../../system/files/files.ts'
+import { requireState, stateRoot } from '../../system/files/state.ts'
 
 export interface RecordSettings {
   /** A network's name, or a pod's as NAME or NAMESPACE/NAME; absent: every call. */
@@ -42,6 +43,14 @@ export function readSwitch(root: string): Settings {
   } catch {
     return {}
   }
+}
+
+/** The file is gone when nothing is on: a call then looks for its name alone. */
+export function writeSwitch(settings: { [K in keyof Settings]?: Settings[K] | undefined }): void {
+  requireState()
+  const file = switchFile(stateRoot())
+  if (settings.record === undefined && settings.log === undefined) rmSync(file, { force: true, recursive: true })
+  else replaceText(file, `${JSON.stringify(settings)}\n`)
 }
 
 /** Its being there switches the keeping of failures off. */

@@ -7,6 +7,7 @@ import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
+import { isOwnSysfs, readKey } from '../../system/kernel/kernel-files.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
 
@@ -22,18 +23,22 @@ export function nodeWorld(root: string, network: string | undefined): NodeWorld 
 function links(): NodeWorld['links'] {
   const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()])
   const addresses = networkInterfaces()
-  const names = namesIn('/sys/class/net').filter((name) => uplinks.has(name) || isBridge(name))
+  // A process that entered a network namespace alone has the /sys of another one: it shows no bridges then.
+  const isBridge = (name: string) => isOwnSysfs() && existsSync(`/sys/class/net/${name}/bridge`)
+  const names = namesIn('/proc/sys/net/ipv4/conf').filter((name) => uplinks.has(name) || isBridge(name))
   return names.map((name) => ({
     name,
-    mtu: Number(readFileSync(`/sys/class/net/${name}/mtu`, 'latin1')),
+    ...mtuOf(name),
     ...(isBridge(name) ? { isBridge: true as const } : {}),
     ...(uplinks.has(name) ? { isUplink: true as const } : {}),
     addresses: (addresses[name] ?? []).flatMap(({ cidr }) => cidr ?? []),
   }))
 }
 
-function isBridge(name: string): boolean {
-  return existsSync(`/sys/class/net/${name}/bridge`)
+/** The link's own MTU, which its IPv6 MTU may be below. */
+function mtuOf(name: string): { readonly mtu?: number } {
+  const mtu = Number(isOwnSysfs() ? textOf(`/sys/class/net/${name}/mtu`) : readKey(`net/ipv6/conf/${name}/mtu`))
+  return mtu > 0 ? { mtu } : {}
 }
 
 /** The links of default routes: the destination is zero. */
@@ -48,10 +53,14 @@ function routeLinks6(): readonly string[] {
 }
 
 function linesOf(file: string): readonly string[] {
+  return textOf(file).split('\n')
+}
+
+function textOf(file: string): string {
   try {
-    return readFileSync(file, 'latin1').split('\n')
+    return readFileSync(file, 'latin1')
   } catch {
-    return []
+    return ''
   }
 }
 

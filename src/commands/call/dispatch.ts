@@ -51,15 +51,18 @@ async function readStdin(input: DispatchInput): Promise<string> {
 }
 
 /** VERSION must work whatever stdin is: CNI spec 1.1.0, section 3. */
-async function answerVersion(input: DispatchInput): Promise<string> {
+async function answerVersion(input: DispatchInput): Promise<DispatchOutput> {
   let cniVersion: CniVersion = currentVersion
   try {
-    cniVersion = readVersionRequest(await input.stdin())
+    const stdin = await input.stdin()
+    const answered = await input.onStdin?.(stdin)
+    if (answered) return answered
+    cniVersion = readVersionRequest(stdin)
   } catch (cause) {
     if (cause instanceof CniError && cause.code === CniCode.interrupted) throw cause
     // A stdin that cannot be read asks for no version.
   }
-  return `${JSON.stringify({ cniVersion, supportedVersions })}\n`
+  return { stdout: `${JSON.stringify({ cniVersion, supportedVersions })}\n`, exitCode: 0 }
 }
 
 async function run(invocation: Invocation, stdin: string, handlers: Handlers): Promise<string> {
@@ -108,7 +111,7 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
   let stdin: string | undefined
   try {
     const invocation = readInvocation(input.env, input.ownTypes)
-    if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
+    if (invocation.verb === 'VERSION') return await answerVersion(input)
     stdin = await readStdin(input)
     const answer = input.onStdin?.(stdin)
     const answered = answer && (await answer)

@@ -130,8 +130,6 @@ describe('DEL', () => {
       role: 'main',
       delegatedIpam: 'dhcp',
       dataDir: '/x',
-      log: '/l',
-      record: 3,
       stdin,
     })
   })

@@ -54,7 +54,11 @@ describe('refused values', () => {
     [{ dns: { domain: 'a\u0000' } }, 'dns.domain: "a\\u0000" is not a string without control characters'],
     [{ dns: [] }, 'dns: [] is not an object'],
     [{ log: 'relative' }, 'log: "relative" is not a switch or a file'],
-    [{ record: -1 }, 'record: -1 is not a switch or a number of calls'],
+    [{ record: -1 }, 'record: -1 is not a switch, a number of calls, or keep, wrap and answer'],
+    [
+      { record: { warp: 'bridge' } },
+      'record: {"warp":"bridge"} is not a switch, a number of calls, or keep, wrap and answer',
+    ],
     [{ runtimeConfig: 'x' }, 'runtimeConfig: "x" is not an object'],
     [{ bridge: long }, `bridge: "${'x'.repeat(63)}... is not a bridge name: interface name is too long`],
     [{ type: 'macvlan' }, 'ipam: missing: macvlan delegates to us'],

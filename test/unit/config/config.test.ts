@@ -210,11 +210,6 @@ describe('other keys', () => {
       { nonMasqueradeCIDRs: ['10.1.2.3/8', '10.0.0.0/8', 'FD00::1/8'] },
       { nonMasqueradeCidrs: ['10.0.0.0/8', 'fd00::/8'] },
     ],
-    [{ log: true }, { log: true }],
-    [
-      { log: '/var/log/t', record: 20 },
-      { log: '/var/log/t', record: 20 },
-    ],
     [{ dns: { nameservers: [] } }, { dns: { nameservers: [] } }],
     [{ dns: { domain: 'x', options: ['ndots:5'] } }, { dns: { domain: 'x', options: ['ndots:5'] } }],
     [
@@ -229,13 +224,21 @@ describe('other keys', () => {
     expect(read(changes)).toMatchObject(expected)
   })
 
-  it.each([{ log: false }, { log: 'off' }, { record: 0 }, { record: false }, { dns: {} }, { dns: { domain: '' } }])(
-    '%j is off',
-    (changes) => {
-      const conf = read(changes)
-      expect([conf.log, conf.record, conf.dns]).toEqual([undefined, undefined, undefined])
-    },
-  )
+  it.each([{ dns: {} }, { dns: { domain: '' } }])('%j is off', (changes) => {
+    expect(read(changes).dns).toBeUndefined()
+  })
+
+  it.each([
+    { log: true },
+    { log: false },
+    { log: 'off' },
+    { log: '/var/log/t', record: 20 },
+    { record: { keep: 5 } },
+    { record: { wrap: 'bridge' } },
+    { record: { answer: { ADD: { ips: [] }, STATUS: { code: 50, msg: 'x' } } } },
+  ])('%j is for the recorder, and changes nothing else', (changes) => {
+    expect({ ...read(changes), stdin: '' }).toEqual({ ...read({}), stdin: '' })
+  })
 
   it('takes the pod from CNI_ARGS', () => {
     const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p'

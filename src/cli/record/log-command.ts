@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle log`: switches the log of calls, and prints its last lines.
+
+import { readFileSync } from 'node:fs'
+import { stateRoot } from '../../system/files/state.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
+import { requireRoot } from '../shell/self.ts'
+import { parseObject } from './configuration.ts'
+import { defaultLogFile, traceFile } from './log.ts'
+import { readSwitch, writeSwitch } from './settings.ts'
+
+export const logCommand: Command = {
+  name: 'log',
+  words: '[ACTION]',
+  maxWords: 1,
+  summary: 'write a line for each CNI call, also as traces for OpenTelemetry',
+  description: [
+    'ACTION is on, off or show (default). on writes a JSON line for each call from now on, off ends that; no',
+    'configuration changes. A line has verb, pod, container, addresses, outcome and the time of each process, under',
+    'the names of OpenTelemetry. --otlp writes traces beside it, as OTLP JSON lines: children of TRACEPARENT, or one',
+    'trace for each container. A file has at most 10 MB, and the one before it is kept. show prints the last lines.',
+  ].join('\n'),
+  options: {
+    file: { type: 'string', value: 'FILE', help: 'on: an absolute path; default: /run/trestle/log/calls.jsonl' },
+    otlp: { type: 'boolean', help: 'on: also traces.jsonl beside the log' },
+  },
+  examples: ['trestle log on', 'trestle log', 'trestle log on --otlp --file /var/log/trestle.jsonl', 'trestle log off'],
+  run,
+}
+
+function run(input: Input): number {
+  requireRoot('log', 'the log is a file that only root may read')
+  const [action = 'show'] = input.words
+  if (action === 'on') return switchLog(input, true)
+  if (action === 'off') return switchLog(input, false)
+  if (action === 'show') return show(input)
+  throw new UsageError(`there is no "log ${action}"; use on, off or show`)
+}
+
+function switchLog(input: Input, isOn: boolean): number {
+  const { file, otlp } = input.values
+  if (typeof file === 'string' && !file.startsWith('/')) throw new UsageError(`--file ${file}: use an absolute path`)
+  const settings = { ...(typeof file === 'string' ? { file } : {}), ...(otlp === true ? { isOtlp: true } : {}) }
+  writeSwitch({ ...readSwitch(stateRoot()), log: isOn ? settings : undefined })
+  const path = typeof file === 'string' ? file : defaultLogFile(stateRoot())
+  const traces = otlp === true ? ` and a trace to ${traceFile(path)}` : ''
+  const text = isOn
+    ? `trestle writes a line for each call to ${path}${traces}; \`trestle log off\` ends it\n`
+    : 'trestle writes no log; its files stay\n'
+  return print(input, { command: 'log', document: { log: isOn, file: path }, text, code: exitCode.fine })
+}
+
+const shown = 20
+
+/** The end of the log, which has room for some of the longest lines; empty where there is no log. */
+function endOf(file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8')
+    return text.slice(-256 * 1024)
+  } catch {
+    return ''
+  }
+}
+
+function show(input: Input): number {
+  const { log } = readSwitch(stateRoot())
+  const file = log?.file ?? defaultLogFile(stateRoot())
+  const lines = endOf(file)
+    .trimEnd()
+    .split('\n')
+    .slice(-shown)
+    .map((line) => parseObject(line))
+    .filter((line) => line !== undefined)
+  const rows = lines.map((line) => {
+    const whose = line['k8s.pod.name'] ?? line['container.id'] ?? ''
+    return `${line['time']}  ${line['duration_ms']} ms  ${line['body']}  ${whose}\n`
+  })
+  const state = `the log is ${log === undefined ? 'off' : `on: ${file}`}\n`
+  const document = { lines, file, log: log !== undefined }
+  return print(input, { command: 'log', document, text: `${rows.join('')}${state}`, code: exitCode.fine })
+}

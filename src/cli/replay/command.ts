@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle replay`: runs a recorded call again on a private node, and shows what differs.
+
+import { spawn } from 'node:child_process'
+import { existsSync, realpathSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { CniError } from '../../cni/error.ts'
+import { machineId } from '../../system/process/process-identity.ts'
+import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
+import { batchesOf, plansOf } from '../plan/plan.ts'
+import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { painted } from '../shell/findings.ts'
+import { print } from '../shell/output.ts'
+import { requireRoot, thisProgram } from '../shell/self.ts'
+import { type Compared, differences, lineDifference, type Part } from './difference.ts'
+import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts'
+
+export const replayCommand: Command = {
+  name: 'replay',
+  words: 'FILE or ID',
+  maxWords: 1,
+  summary: 'run a recorded call again on a private node, and show what differs',
+  description: [
+    'Builds the node of a record (`trestle record`) in private namespaces: uplink, MTU, bridge, state and pod. Runs',
+    'the call there and compares exit status, code, error id, answer, the commands that trestle ran, and for --against',
+    'the links, addresses, routes and rules that it leaves. The machine stays unchanged: its files are read-only.',
+    'A record of another plugin (record.wrap) runs that plugin of CNI_PATH (default /opt/cni/bin). An uplink has',
+    'nothing behind it. Exit code 1: something differs.',
+  ].join('\n'),
+  options: {
+    against: { type: 'string', value: 'FILE', help: 'compare this executable, in the place of what was recorded' },
+    keep: { type: 'boolean', help: 'keep the private node until this command is ended with Ctrl-C' },
+    plan: { type: 'boolean', help: 'run nothing: compare the recorded commands with those that trestle would run' },
+  },
+  examples: [
+    'trestle replay 20261124-201719',
+    'trestle replay call.jsonl --against ./trestle-new',
+    'trestle replay call.jsonl --plan',
+  ],
+  run,
+}
+
+async function run(input: Input): Promise<number> {
+  const [word] = input.words
+  if (word === undefined) throw new UsageError('which record? `trestle record list` shows them')
+  const record = readRecord(existsSync(word) ? word : pathOfRecord(word))
+  requireStatePaths(record.node?.state ?? {})
+  if (record.call.stdinCut !== undefined) throw lacking('its standard input was too long to be recorded whole')
+  if (input.values['plan'] === true) return await comparePlan(input, record)
+  requireRoot('replay', 'it makes network namespaces')
+  const own = programOf(record)
+  const against = input.values['against']
+  const isKept = input.values['keep'] === true
+  if (typeof against !== 'string') {
+    const replayed = await runOnce(input, record, { file: own, isKept })
+    return report(input, { record, parts: differences(recorded(record), replayed), titles: ['recorded', 'replayed'] })
+  }
+  if (!isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
+  const first = await runOnce(input, record, { file: own, isKept: false })
+  const second = await runOnce(input, record, { file: realpathSync(against), isKept })
+  return report(input, { record, parts: differences(first, second), titles: [own, against] })
+}
+
+/** What the record says of the run. The links of a pod are known of a failed ADD. */
+function recorded({ result, executions, call }: CallRecord): Compared {
+  return { exit: result.exit, stdout: result.stdout, ...(call.wraps === undefined ? { executions } : {}) }
+}
+
+/** This executable, or of a wrapped plugin the one in CNI_PATH: the record's own paths are not trusted. */
+function programOf({ call }: CallRecord): string {
+  if (call.answers === true) throw lacking('its answer was given by the configuration, and no plugin ran')
+  if (call.wraps === undefined) return ownProgram()
+  const name = call.wraps
+  const files = cniPath()
+    .split(':')
+    .map((directory) => `${directory}/${name}`)
+  const found = /^[\w.-]+$/.test(name) ? files.find(isExecutable) : undefined
+  if (found !== undefined) return found
+  throw lacking(`the plugin "${name}" is not in ${cniPath()}: set CNI_PATH to its directory`)
+}
+
+function ownProgram(): string {
+  const { file, args } = thisProgram()
+  if (args.length > 0) throw lacking('this trestle runs unpacked: use dist/trestle')
+  return file
+}
+
+function cniPath(): string {
+  return process.env['CNI_PATH'] || '/opt/cni/bin'
+}
+
+function lacking(why: string): CniError {
+  return new CniError('replay-not-possible', `the call cannot be replayed: ${why}`)
+}
+
+const unshareArgs = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
+
+/** Runs the call on a node of its own. Throws CniError 50 where there can be none. */
+async function runOnce(
+  input: Input,
+  record: CallRecord,
+  { file, isKept }: { file: string; isKept: boolean },
+): Promise<ReplayRun> {
+  const { call, node, pod, executions } = record
+  const stdin = (call.wraps === undefined ? call.stdin : executions.find(({ argv }) => argv.length === 1)?.stdin) ?? ''
+  const inside: ReplayInput = { file, call, stdin, node, pod, cniPath: cniPath(), isKept }
+  const { file: self, args } = thisProgram()
+  const child = spawn('unshare', [...unshareArgs, '--', self, ...args, '__replay-inside'], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { PATH: pathWithTools() },
+  })
+  const end = () => child.kill('SIGKILL')
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, end)
+  child.on('error', () => undefined)
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(JSON.stringify(inside))
+  const stderr = text(child.stderr)
+  const line = await firstLine(child.stdout)
+  if (line === undefined) {
+    throw new CniError('replay-not-possible', 'the private node of the replay cannot be made', {
+      details: (await stderr).trim(),
+    })
+  }
+  if (isKept) {
+    input.output.err(`the node stays until Ctrl-C: nsenter --target $(pgrep -P ${child.pid}) --net --mount --pid\n`)
+    await new Promise((resolve) => child.on('exit', resolve))
+  } else end()
+  return JSON.parse(line) as ReplayRun
+}
+
+async function firstLine(stream: AsyncIterable<Buffer>): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) {
+    chunks.push(chunk)
+    if (chunk.includes('\n')) return Buffer.concat(chunks).toString('utf8')
+  }
+  return undefined
+}
+
+interface Report {
+  readonly record: CallRecord
+  readonly parts: readonly Part[]
+  readonly titles: readonly [string, string]
+}
+
+function report(input: Input, { record, parts, titles }: Report): number {
+  const { call, header } = record
+  const differs = parts.some(({ lines }) => lines.length > 0)
+  const masked = call.stdin?.includes('***') ? 'secrets of the configuration are masked in the record\n' : ''
+  const rows = parts.map(({ title, lines }) => {
+    const symbol = lines.length === 0 ? painted('ok  ', 'ok', input.output) : painted('DIFF', 'fail', input.output)
+    return `  ${symbol}  ${title}\n${lines
+      .slice(0, 60)
+      .map((line) => `          ${line}\n`)
+      .join('')}`
+  })
+  const head = `${call.verb} of record ${header.id}: - ${titles[0]}, + ${titles[1]}\n\n`
+  const verdict = differs ? '\nthe runs differ\n' : '\nboth runs are the same\n'
+  const document = { record: header.id, from: titles[0], to: titles[1], parts, differs }
+  const code = differs ? exitCode.findings : exitCode.fine
+  return print(input, { command: 'replay', document, text: `${head}${rows.join('')}${verdict}${masked}`, code })
+}
+
+/** Inputs of ip, nft and tc: their order depends on which tool ends first. */
+async function comparePlan(input: Input, record: CallRecord): Promise<number> {
+  const { call, executions, node } = record
+  if (call.wraps !== undefined || call.answers === true || (call.verb !== 'ADD' && call.verb !== 'DEL'))
+    throw lacking('only an ADD or a DEL of trestle itself can be planned')
+  const hasNetwork = Object.keys(node?.state ?? {}).some((path) => path.endsWith('/network.json'))
+  const what = call.verb === 'DEL' ? 'DEL' : hasNetwork ? 'later' : 'first'
+  const plans = await plansOf(call.stdin ?? '', what, machineId(), { ...call.env, CNI_COMMAND: 'ADD' })
+  const planned = batchesOf(plans).flatMap((batch) => (batch.tool === 'file' ? [] : inputLines(batch.stdin)))
+  const ran = executions.flatMap(({ stdin }) => inputLines(stdin ?? ''))
+  const lines = lineDifference(ran.toSorted(), planned.toSorted())
+  const part = { title: `lines for ip, nft, tc and sysctl (${ran.length} and ${planned.length})`, lines }
+  return report(input, { record, parts: [part], titles: ['recorded', 'planned'] })
+}
+
+/** Without looks: which of them are made depends on what is found. */
+function inputLines(text: string): readonly string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !/\bshow\b|^list /.test(line))
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node of a replay: a process in network, mount and pid namespaces of its own, where every file system of the
+// machine is read-only. It builds what the record says was around the call, and runs the call once.
+
+import { spawnSync } from 'node:child_process'
+import { linkSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { familyOf } from '../../cni/address.ts'
+import { CniError, toCniError } from '../../cni/error.ts'
+import { bootId } from '../../system/process/process-identity.ts'
+import { pathWithTools } from '../../system/process/programs.ts'
+import { writeAll } from '../../system/process/stdio.ts'
+import { pathOfRecord, readRecord } from '../record/read.ts'
+import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../record/schema.ts'
+import { exitCode } from '../shell/command.ts'
+
+/** What the process reads from standard input. `file`: the program that gets the call. */
+export interface ReplayInput {
+  readonly file: string
+  readonly call: CallLine
+  readonly stdin: string
+  readonly node: NodeWorld | undefined
+  readonly pod: PodWorld | undefined
+  readonly cniPath: string
+  readonly isKept: boolean
+}
+
+/** What a run left. `executions`: of trestle, which records its own call. */
+export interface ReplayRun {
+  readonly exit: number
+  readonly stdout: string
+  readonly stderr: string
+  readonly executions?: readonly ExecLine[]
+  readonly kernel: Readonly<Record<string, readonly string[]>>
+}
+
+const stateDirectory = '/run/trestle'
+const podName = 'replay'
+
+/** Where the other ends of links are. */
+const farName = 'far'
+
+/** Runs the call of standard input. Prints the run as a line of JSON; with `isKept` it then waits for its end. */
+export async function runReplay(): Promise<number> {
+  const input = JSON.parse(readFileSync(0, 'utf8')) as ReplayInput
+  try {
+    separate()
+    writeState(input.node)
+    makeLinks(input.node)
+    const netns = makePod(input)
+    writeAll(1, `${JSON.stringify(callOnce(input, netns))}\n`)
+  } catch (thrown) {
+    const { message, details = '' } = toCniError(thrown)
+    writeAll(2, `${message}\n${details}\n`)
+    return exitCode.couldNotLook
+  }
+  if (input.isKept) await new Promise(() => setInterval(() => undefined, 60_000))
+  return 0
+}
+
+/** Mounts that stay writable: of these namespaces alone, or made by the kernel. */
+const ownMounts = ['/run', '/var/lib', '/sys', '/proc', '/dev']
+
+/** A plugin may write where its configuration says, so that nothing of the machine is writable. */
+function separate(): void {
+  const isUnder = (path: string) => ownMounts.some((own) => path === own || path.startsWith(`${own}/`))
+  const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n')
+  const paths = mounted.map((line) => (line.split(' ')[1] ?? '').replaceAll('\\040', ' ')).filter((path) => path !== '')
+  for (const path of paths.filter((each) => !isUnder(each))) must('mount', ['-o', 'remount,bind,ro', path])
+  for (const path of ['/run', '/var/lib']) must('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', path])
+  must('mount', ['-t', 'sysfs', 'sysfs', '/sys'])
+  // Settings of the network are those of the namespace; all others are the machine's.
+  must('mount', ['--bind', '/proc/sys', '/proc/sys'])
+  must('mount', ['-o', 'remount,bind,ro', '/proc/sys'])
+  must('mount', ['--bind', '/proc/sys/net', '/proc/sys/net'])
+  must('mount', ['-o', 'remount,bind,rw', '/proc/sys/net'])
+  for (const path of ['/run/lock', '/run/netns', '/var/lib/cni']) mkdirSync(path, { recursive: true })
+  must('ip', ['link', 'set', 'lo', 'up'])
+  must('ip', ['netns', 'add', farName])
+}
+
+/** Paths as the recorder writes them (record/world.ts): below the directory of one network. */
+const statePath = /^networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)$/
+
+/** Throws CniError 6 for a path that leaves the state directory. */
+export function requireStatePaths(state: NodeWorld['state']): void {
+  const all = Object.entries(state).flatMap(([path, file]) => ('sameAs' in file ? [path, file.sameAs] : [path]))
+  const wrong = all.find(
+    (path) => !statePath.test(path) || path.split('/').some((part) => part === '..' || part === '.'),
+  )
+  if (wrong === undefined) return
+  throw new CniError(
+    'record-unreadable',
+    `the record has the file ${JSON.stringify(wrong)}, which is no state of a network`,
+  )
+}
+
+function writeState(node: NodeWorld | undefined): void {
+  mkdirSync(stateDirectory, { mode: 0o700 })
+  // trestle then records its own call: its processes are compared.
+  writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')
+  for (const [path, file] of Object.entries(node?.state ?? {})) {
+    mkdirSync(dirname(`${stateDirectory}/${path}`), { recursive: true, mode: 0o700 })
+    if ('text' in file) writeFileSync(`${stateDirectory}/${path}`, asOfHere(file.text), { mode: 0o600 })
+    else linkSync(`${stateDirectory}/${file.sameAs}`, `${stateDirectory}/${path}`)
+  }
+}
+
+/** trestle takes a record of another boot for a dead pod's, and one of another host namespace for another host's. */
+function asOfHere(text: string): string {
+  const here = readlinkSync('/proc/self/ns/net')
+  return text.replaceAll(/net:\[\d+\]/g, here).replaceAll(/("bootId":\s*)"[^"]*"/g, `$1"${bootId()}"`)
+}
+
+/** An uplink is an end of a veth pair: nothing behind it answers. */
+function makeLinks(node: NodeWorld | undefined): void {
+  for (const { name, mtu, isBridge, isUplink, addresses } of node?.links ?? []) {
+    requireLinkName(name)
+    if (isBridge) must('ip', ['link', 'add', 'name', name, 'type', 'bridge'])
+    else makeVeth([], name)
+    if (mtu !== undefined) ip(['link', 'set', name, 'mtu', `${mtu}`])
+    must('ip', ['link', 'set', name, 'up'])
+    for (const address of addresses)
+      ip(['address', 'add', address, 'dev', name, ...(familyOf(address) === 6 ? ['nodad'] : [])])
+    const global = addresses.filter((address) => !address.startsWith('fe80'))
+    const families = new Set(global.map((address) => `-${familyOf(address)}`))
+    if (isUplink) for (const family of families) ip([family, 'route', 'add', 'default', 'dev', name])
+  }
+}
+
+/** A pod that had links before its ADD has them again. */
+function makePod({ call, pod }: ReplayInput): string {
+  if ((call.netns ?? '') === '') return ''
+  must('ip', ['netns', 'add', podName])
+  for (const { ifname } of (pod?.links ?? []).filter((link) => link.ifname !== 'lo')) {
+    requireLinkName(ifname)
+    makeVeth(['-n', podName], ifname)
+  }
+  return `/run/netns/${podName}`
+}
+
+let ends = 0
+
+function makeVeth(place: readonly string[], name: string): void {
+  const end = `end${ends++}`
+  must('ip', [...place, 'link', 'add', 'name', name, 'type', 'veth', 'peer', 'name', end, 'netns', farName])
+  must('ip', ['-n', farName, 'link', 'set', end, 'up'])
+}
+
+/** A runtime waits longer; a person does not. */
+const callMs = 60_000
+
+function callOnce({ file, call, stdin, cniPath }: ReplayInput, netns: string): ReplayRun {
+  const named = Object.entries(call.env).filter(([name]) => /^CNI_[A-Z]+$/.test(name))
+  const own = { PATH: pathWithTools(), CNI_PATH: cniPath, ...(netns === '' ? {} : { CNI_NETNS: netns }) }
+  const env = { ...Object.fromEntries(named), ...own }
+  const { status, signal, stdout, stderr, error } = spawnSync(file, [], {
+    input: stdin,
+    env,
+    encoding: 'utf8',
+    timeout: callMs,
+  })
+  const reason = error === undefined ? '' : `${error.message}\n`
+  const recorded = recordOfCall()
+  return {
+    exit: status ?? (signal === null ? 127 : 137),
+    stdout: (stdout ?? '').replaceAll(netns === '' ? '\0' : netns, call.netns ?? ''),
+    stderr: `${stderr ?? ''}${reason}`,
+    ...(recorded === undefined ? {} : { executions: recorded }),
+    kernel: kernelState(netns),
+  }
+}
+
+function recordOfCall(): readonly ExecLine[] | undefined {
+  try {
+    return readRecord(pathOfRecord(undefined, stateDirectory)).executions
+  } catch {
+    // Another plugin, or a trestle that does not record.
+    return undefined
+  }
+}
+
+/** Links, addresses, routes and rules afterwards, without what differs from run to run. */
+function kernelState(netns: string): ReplayRun['kernel'] {
+  const node = (file: string, ...args: string[]) => linesOf(spawnSync(file, args, { encoding: 'utf8' }).stdout)
+  const pod = (...args: string[]) => (netns === '' ? [] : node('nsenter', `--net=${netns}`, 'ip', ...args))
+  return {
+    'links and addresses of the node': node('ip', '-br', 'address', 'show'),
+    'routes of the node': [...node('ip', '-4', 'route'), ...node('ip', '-6', 'route')],
+    'rules of the node': node('nft', '-s', 'list', 'ruleset'),
+    'links and addresses of the pod': pod('-br', 'address', 'show'),
+    'routes of the pod': [...pod('-4', 'route'), ...pod('-6', 'route')],
+  }
+}
+
+function linesOf(text: string | null): readonly string[] {
+  const lines = (text ?? '').split('\n').map((line) => line.replace(/@if\d+|fe80::\S+|expires \S+/g, '').trimEnd())
+  return lines.filter((line) => line !== '')
+}
+
+function requireLinkName(name: string): void {
+  if (/^[^\s/:-][^\s/:]{0,14}$/.test(name)) return
+  throw new CniError('record-unreadable', `the record has the link ${JSON.stringify(name)}, which is no name of a link`)
+}
+
+/** Of what a record says, a part may not fit this kernel: the call tells. */
+function ip(args: readonly string[]): void {
+  spawnSync('ip', args, { encoding: 'utf8' })
+}
+
+function must(file: string, args: readonly string[]): void {
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8' })
+  if (status === 0) return
+  const details = `${[file, ...args].join(' ')}: ${error?.message ?? stderr.trim()}`
+  throw new CniError('replay-not-possible', 'the private node of the replay cannot be made', { details })
+}

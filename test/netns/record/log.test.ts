@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log: a line a call, and traces, written after the answer.
+
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { environment, type Host, openHost, trestle } from '../../support/host.ts'
+import { command } from '../../support/records.ts'
+
+const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-log', podcidr: '10.93.0.0/16' }
+const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
+
+let host: Host
+let netns: string
+let file: string
+beforeEach(() => {
+  host = openHost()
+  netns = host.pod('a')
+  file = `${host.stateDir}/log/calls.jsonl`
+})
+afterEach(() => host.close())
+
+const lines = (path = file) =>
+  readFileSync(path, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+it('has one line for each call, in names of OpenTelemetry, until it is switched off', () => {
+  expect(command(host, 'log', 'on', '--otlp').stdout).toContain(file)
+  const traceparent = `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`
+  host.cni('ADD', conf, { netns, args, env: { TRACEPARENT: traceparent } })
+  host.cni('DEL', conf, { netns, args })
+  host.cni('ADD', { ...conf, mtu: 'x' }, { netns, args })
+  command(host, 'log', 'off')
+  host.cni('STATUS', conf)
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  const [add, del, failed] = lines()
+  expect(add).toMatchObject({
+    severity_text: 'INFO',
+    body: 'ADD pods succeeded',
+    trace_id: 'ab'.repeat(16),
+    'cni.command': 'ADD',
+    'cni.network': 'pods',
+    'cni.ifname': 'eth0',
+    'container.id': 'c1',
+    'k8s.namespace.name': 'shop',
+    'k8s.pod.name': 'web',
+    'k8s.pod.uid': 'u-1',
+    'cni.addresses': ['10.93.0.2/16'],
+    'process.exit.code': 0,
+    duration_ms: expect.any(Number),
+    steps: expect.arrayContaining([
+      expect.objectContaining({ name: expect.stringContaining('nft'), duration_ms: expect.any(Number) }),
+    ]),
+  })
+  expect(failed).toMatchObject({ severity_text: 'ERROR', 'cni.error.code': 7, 'process.exit.code': 1 })
+  expect(failed?.['trace_id']).toBe(del?.['trace_id'])
+  expect(lines()).toHaveLength(3)
+  const [trace] = lines(`${host.stateDir}/log/traces.jsonl`) as unknown as [
+    { resourceSpans: { scopeSpans: { spans: Record<string, string>[] }[] }[] },
+  ]
+  const [root, ...children] = trace.resourceSpans[0]?.scopeSpans[0]?.spans ?? []
+  expect(root).toMatchObject({
+    name: 'CNI ADD',
+    traceId: 'ab'.repeat(16),
+    parentSpanId: 'cd'.repeat(8),
+    startTimeUnixNano: expect.stringMatching(/^\d{19}$/),
+  })
+  expect(children.length).toBeGreaterThan(1)
+  expect(new Set(children.map(({ parentSpanId }) => parentSpanId))).toEqual(new Set([root?.['spanId']]))
+  expect(command(host, 'log').stdout).toMatch(/ADD pods succeeded {2}web[\s\S]*the log is off/)
+})
+
+it('the key log writes to its file', () => {
+  const own = `${host.stateDir}/own.jsonl`
+  host.cni('STATUS', { ...conf, log: own })
+  host.cni('STATUS', { ...conf, log: true })
+  host.cni('STATUS', { ...conf, log: 'off' })
+  expect([lines(own).length, lines().length]).toEqual([1, 1])
+})
+
+it.each<[string, (path: string) => void]>([
+  ['a directory', (path) => mkdirSync(path)],
+  ['a link', (path) => symlinkSync(`${path}.target`, path)],
+  ['a pipe', (path) => void execFileSync('mkfifo', [path])],
+  ['a file that others can write to', (path) => void execFileSync('install', ['-m', '666', '/dev/null', path])],
+  ['a full disk', (path) => symlinkSync('/dev/full', path)],
+])('%s in the place of the log changes no verdict', (_, put) => {
+  const own = `${host.stateDir}/own.jsonl`
+  put(own)
+  expect(host.cni('ADD', { ...conf, log: own }, { netns, args }).code).toBe(0)
+  expect(host.cni('DEL', { ...conf, log: own }, { netns, args }).code).toBe(0)
+  expect(host.run('sh', ['-c', `ls ${own}.target 2>/dev/null; find ${own} -type f -size +0`]).stdout).toBe('')
+})
+
+it('200 calls at once give 200 whole lines, over a rotation', async () => {
+  command(host, 'log', 'on')
+  host.cni('STATUS', conf)
+  truncateSync(file, 10 * 1024 * 1024 - 20_000)
+  const calls = Array.from({ length: 200 }, (_, at) => {
+    const env = environment('ADD', {
+      id: `c${at}`,
+      netns: '/run/netns/none',
+      env: { TRESTLE_STATE_DIR: host.stateDir },
+    })
+    return new Promise<number>((resolve) => {
+      const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle], {
+        env,
+        stdio: ['pipe', 'ignore', 'ignore'],
+      })
+      child.stdin.end(JSON.stringify(conf))
+      child.on('close', (code) => resolve(code ?? -1))
+    })
+  })
+  expect(new Set(await Promise.all(calls))).toEqual(new Set([1]))
+  const files = readdirSync(`${host.stateDir}/log`).map((name) => `${host.stateDir}/log/${name}`)
+  expect(files.length).toBeGreaterThan(1)
+  const whole = files.map((each) => readFileSync(each, 'latin1'))
+  const added = whole.flatMap((each) =>
+    each
+      .slice(each.lastIndexOf('\0') + 1)
+      .trimEnd()
+      .split('\n'),
+  )
+  const written = added.map((line) => JSON.parse(line) as Record<string, string>)
+  const ids = written.filter((line) => line['cni.command'] === 'ADD').map((line) => line['container.id'])
+  const sent = Array.from({ length: 200 }, (_, at) => `c${at}`)
+  expect(ids.toSorted()).toEqual(sent.toSorted())
+}, 120_000)

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording of every call, by a switch and by the key `record`; in another plugin's place by record.wrap and
+// record.answer.
+
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../../support/host.ts'
+import { command, lineOf, linesOf, recordFiles } from '../../support/records.ts'
+
+const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-rec', podcidr: '10.92.0.0/24' }
+const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
+
+let host: Host
+let netns: string
+let path: string
+beforeEach(() => {
+  host = openHost()
+  netns = host.pod('a')
+  path = mkdtempSync(`${tmpdir()}/trestle-plugins-`)
+})
+afterEach(() => {
+  host.close()
+  rmSync(path, { recursive: true })
+})
+
+const record = (...words: string[]) => command(host, 'record', ...words)
+
+describe('trestle record on', () => {
+  it('records each call until off, each line valid by the schema', () => {
+    expect(record('on').stdout).toContain('records each call')
+    const env = { TRACEPARENT: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, SECRET_THING: 'CANARY', HOME: '/root' }
+    const add = host.cni('ADD', conf, { netns, args, env })
+    host.cni('CHECK', { ...conf, prevResult: add.json }, { netns, args })
+    host.cni('STATUS', conf)
+    host.cni('VERSION', { cniVersion: '1.1.0' })
+    host.cni('DEL', conf, { netns, args })
+    const verbs = recordFiles(host, 'records').map((file) => lineOf(linesOf(host, file), 'call').verb)
+    expect(verbs).toEqual(['ADD', 'CHECK', 'STATUS', 'VERSION', 'DEL'])
+    const lines = linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '')
+    const call = lineOf(lines, 'call')
+    expect(call).toMatchObject({ stdin: JSON.stringify(conf), pod: { namespace: 'shop', name: 'web', uid: 'u-1' } })
+    expect(call.env).toMatchObject({
+      CNI_COMMAND: 'ADD',
+      CNI_NETNS: netns,
+      PATH: expect.any(String),
+      TRACEPARENT: env.TRACEPARENT,
+    })
+    expect(call.otherEnv).toEqual(expect.arrayContaining(['SECRET_THING', 'HOME']))
+    expect(lineOf(lines, 'result')).toMatchObject({ exit: 0, stdout: add.stdout, stderr: '' })
+    const runs = lines.filter((line) => line.type === 'exec')
+    expect(runs.map(({ argv }) => argv.join(' '))).toEqual(expect.arrayContaining([expect.stringContaining('nft')]))
+    expect(runs.find(({ argv }) => argv[0] === 'nft')?.stdin).toContain('trestle')
+    expect(runs.every(({ ms }) => ms !== undefined)).toBe(true)
+    expect(host.run('grep', ['-r', 'CANARY', host.stateDir]).stdout).toBe('')
+    expect(record('off').code).toBe(0)
+    host.cni('STATUS', conf)
+    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(1)
+    expect(existsSync(`${host.stateDir}/recording.json`)).toBe(false)
+    expect(record('clear').stdout).toBe('5 records removed\n')
+    expect(recordFiles(host, 'records')).toEqual([])
+  })
+
+  it('records only the pod or the network that --only names, and keeps as many as --keep', () => {
+    record('on', '--only', 'shop/web', '--keep', '2')
+    host.cni('ADD', conf, { netns, args })
+    host.cni('STATUS', conf)
+    for (let at = 0; at < 3; at++) host.cni('DEL', conf, { netns, args })
+    expect(recordFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL', 'DEL'])
+    record('on', '--only', 'pods')
+    host.cni('STATUS', conf)
+    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(1)
+  })
+
+  it('is shown by list and show', () => {
+    record('on')
+    const add = host.cni('ADD', conf, { netns, args })
+    host.cni('DEL', conf, { netns, args })
+    const list = record('list').stdout
+    expect(list).toMatch(/ADD +shop\/web +pods +succeeded: [\d.]+ ms/)
+    expect(list).toContain('recording is on; failed calls are kept')
+    const [id = ''] = /^\S+(?= .* ADD )/m.exec(list) ?? []
+    const shown = record('show', id).stdout
+    for (const words of ['CNI_COMMAND=ADD', JSON.stringify(conf), add.stdout.trim(), 'nft', `file: ${host.stateDir}`])
+      expect(shown).toContain(words)
+    expect(JSON.parse(record('show', id, '-o', 'json').stdout).record).toHaveLength(
+      linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '').length,
+    )
+    expect(record('show', '19990101').stderr).toContain('[record-missing]')
+  })
+
+  it('a hundred STATUS push out no ADD', () => {
+    record('on', '--keep', '10')
+    host.cni('ADD', conf, { netns, args })
+    for (let at = 0; at < 25; at++) host.cni('STATUS', conf)
+    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(10)
+    expect(recordFiles(host, 'records', 'ADD')).toHaveLength(1)
+  })
+})
+
+describe('the key record', () => {
+  it('records the calls of its configuration', () => {
+    host.cni('ADD', { ...conf, record: true }, { netns, args })
+    host.cni('DEL', { ...conf, record: { keep: 1 } }, { netns, args })
+    host.cni('DEL', { ...conf, record: { keep: 1 } }, { netns, args })
+    host.cni('STATUS', conf)
+    host.cni('STATUS', { ...conf, record: false })
+    expect(recordFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL'])
+  })
+
+  it('wrap: runs another plugin with its input, and answers byte for byte', () => {
+    const plugin =
+      '#!/bin/sh\ncat >"$0.stdin"; env | sort >"$0.env"; printf \'{"cniVersion":"1.0.0",  "code": 7, "msg": "no\\303\\244"}\'; echo grumble >&2; exit 3\n'
+    writeFileSync(`${path}/other`, plugin)
+    chmodSync(`${path}/other`, 0o755)
+    const sent =
+      '{"cniVersion":"1.0.0","name":"pods","type":"trestle","rate":18446744073709551615,"ipam":{"type":"x"},"record":{"wrap":"other"}}'
+    const call = { netns, args, path, env: { MARK: 'x' } }
+    const add = host.cni('ADD', sent, call)
+    expect(add.code).toBe(3)
+    expect(add.stdout).toBe('{"cniVersion":"1.0.0",  "code": 7, "msg": "no\u00e4"}')
+    expect(add.stderr).toBe('grumble\n')
+    expect(host.run('cat', [`${path}/other.stdin`]).stdout).toBe(
+      '{"cniVersion":"1.0.0","name":"pods","type":"other","rate":18446744073709551615,"ipam":{"type":"x"}}',
+    )
+    expect(host.run('cat', [`${path}/other.env`]).stdout).toMatch(/^CNI_IFNAME=eth0$[\s\S]*^MARK=x$/m)
+    const lines = linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '')
+    expect(lineOf(lines, 'call')).toMatchObject({ wraps: 'other', stdin: sent })
+    expect(lineOf(lines, 'exec')).toMatchObject({
+      argv: [`${path}/other`],
+      exit: 3,
+      stdout: add.stdout,
+      stderr: 'grumble\n',
+    })
+    expect(lineOf(lines, 'result')).toMatchObject({ exit: 3, code: 7, stdout: add.stdout, stderr: 'grumble\n' })
+  })
+
+  it.each([
+    ['a plugin that is not there', 'nothing', 'cannot find the plugin'],
+    ['a path', '../../bin/sh', 'is no other plugin'],
+    ['trestle itself', 'trestle', 'is no other plugin'],
+  ])('wrap of %s is refused', (_, wrap, msg) => {
+    const add = host.cni('ADD', { ...conf, record: { wrap } }, { netns, args, path })
+    expect(add).toMatchObject({ code: 1, json: { msg: expect.stringContaining(msg) } })
+  })
+
+  it('answer: gives the answers of the configuration and makes nothing', () => {
+    const before = host.run('ip', ['link']).stdout
+    const answer = { ADD: { ips: [{ address: '10.1.1.1/24' }] }, STATUS: { code: 50, msg: 'not yet' }, CHECK: '' }
+    const dummy = { ...conf, record: { answer } }
+    expect(host.cni('ADD', dummy, { netns, args })).toMatchObject({
+      code: 0,
+      stdout: '{"cniVersion":"1.1.0","ips":[{"address":"10.1.1.1/24"}]}\n',
+    })
+    expect(host.cni('STATUS', dummy)).toMatchObject({ code: 1, json: { code: 50, msg: 'not yet' } })
+    expect(host.cni('DEL', dummy, { netns, args })).toMatchObject({ code: 0, stdout: '' })
+    expect(host.run('ip', ['link']).stdout).toBe(before)
+    expect(recordFiles(host, 'records', 'ADD').map((file) => lineOf(linesOf(host, file), 'call').answers)).toEqual([
+      true,
+    ])
+  })
+})

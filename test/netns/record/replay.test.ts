@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorded call again on a private node: the same answer, and what differs; the host unchanged, whatever the record.
+
+import { chmodSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectUntouched } from '../../support/allowance.ts'
+import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { command, recordFiles } from '../../support/records.ts'
+
+const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-again', podcidr: '10.94.0.0/24' }
+
+let host: Host
+let netns: string
+let path: string
+beforeEach(() => {
+  host = openHost()
+  netns = host.pod('a')
+  path = mkdtempSync(`${tmpdir()}/trestle-replay-`)
+  host.run('ip', ['link', 'add', 'up0', 'mtu', '1400', 'type', 'veth', 'peer', 'name', 'up1'])
+  for (const link of ['up0', 'up1']) host.run('ip', ['link', 'set', link, 'up'])
+  host.run('ip', ['address', 'add', '192.0.2.2/24', 'dev', 'up0'])
+  host.run('ip', ['route', 'add', 'default', 'via', '192.0.2.1'])
+})
+afterEach(() => {
+  host.close()
+  rmSync(path, { recursive: true })
+})
+
+/** The newest record of a verb. */
+const newest = (verb: string) => `${host.stateDir}/${recordFiles(host, 'records', verb).at(-1)}`
+const replay = (...words: string[]) => command(host, 'replay', ...words)
+const plugin = (name: string, code: number) => {
+  writeFileSync(
+    `${path}/${name}`,
+    `#!/bin/sh\ncat >/dev/null; echo '{"cniVersion":"1.0.0","code":${code},"msg":"no"}'; exit 1\n`,
+  )
+  chmodSync(`${path}/${name}`, 0o755)
+}
+
+it('an ADD has the same answer and the same commands, with the recorded MTU, and the host is unchanged', () => {
+  command(host, 'record', 'on')
+  expect(host.cni('ADD', conf, { netns }).json?.interfaces.map(({ mtu }) => mtu)).toEqual([1400, 1400, 1400])
+  const before = snapshot(host)
+  const again = replay(newest('ADD'))
+  expect(again.stdout).toContain('both runs are the same')
+  expect(again.code).toBe(0)
+  const against = replay(newest('ADD'), '--against', trestle, '-o', 'json')
+  expect(JSON.parse(against.stdout)).toMatchObject({
+    differs: false,
+    parts: expect.arrayContaining([{ title: 'rules of the node', lines: [] }]),
+  })
+  expectUntouched(host, before)
+})
+
+it('a failed ADD that was kept fails with the same code and message; a changed executable shows the difference', () => {
+  host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
+  const add = host.cni('ADD', conf, { netns })
+  expect(add.code).toBe(1)
+  const again = replay(`${host.stateDir}/${recordFiles(host, 'failures', 'ADD')[0]}`, '-o', 'json')
+  const { parts } = JSON.parse(again.stdout) as { parts: { title: string; lines: string[] }[] }
+  const linesOf = (title: string) => parts.find((part) => part.title === title)?.lines
+  expect([linesOf('exit status'), linesOf('error code'), linesOf('error id')]).toEqual([[], [], []])
+  plugin('mended', 7)
+  const against = replay(`${host.stateDir}/${recordFiles(host, 'failures', 'ADD')[0]}`, '--against', `${path}/mended`)
+  expect(against.code).toBe(1)
+  expect(against.stdout).toContain(`- ${add.json?.code}\n          + 7`)
+})
+
+it('a call of another plugin, that trestle wrapped', () => {
+  plugin('other', 77)
+  const call = { netns, path }
+  expect(host.cni('ADD', { ...conf, record: { wrap: 'other' } }, call).json).toMatchObject({ code: 77 })
+  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay', newest('ADD')]
+  expect(host.run('env', words).stdout).toContain('both runs are the same')
+  expect(replay(newest('ADD')).stderr).toContain('the plugin "other" is not in /opt/cni/bin')
+})
+
+it('--plan runs nothing, and compares with what this build would run', () => {
+  command(host, 'record', 'on')
+  host.cni('ADD', { ...conf, mtu: 1400 }, { netns })
+  const planned = replay(newest('ADD'), '--plan')
+  expect(planned.stdout).toContain('both runs are the same')
+})
+
+describe('a hostile record runs nothing on the host:', () => {
+  const text = () => readFileSync(newest('ADD'), 'utf8')
+  it.each<[string, (file: string) => void, string]>([
+    ['cut off in a line', (file) => writeFileSync(file, text().slice(0, -20)), 'cut off in line'],
+    [
+      'cut off after a line',
+      (file) =>
+        writeFileSync(
+          file,
+          text()
+            .split('\n')
+            .slice(0, 3)
+            .map((line) => `${line}\n`)
+            .join(''),
+        ),
+      'it has no result',
+    ],
+    [
+      'of a newer format',
+      (file) => writeFileSync(file, text().replace('"version":1', '"version":2')),
+      'update trestle',
+    ],
+    [
+      'with a path that leaves its folder',
+      (file) => writeFileSync(file, text().replace('networks/pods/network.json', 'networks/pods/../../../../etc/x')),
+      'is no state of a network',
+    ],
+    [
+      'with an absolute path',
+      (file) => writeFileSync(file, text().replace('networks/pods/network.json', '/etc/x')),
+      'is no state of a network',
+    ],
+    ['of 100 MB', (file) => (writeFileSync(file, ''), truncateSync(file, 100_000_000)), '100000000 bytes'],
+    ['empty', (file) => writeFileSync(file, ''), 'no header'],
+    ['a directory', (file) => chmodSync(file.replace(/\/[^/]*$/, ''), 0o700), 'cannot read'],
+    [
+      'with a link that is an option',
+      (file) => writeFileSync(file, text().replace('"name":"up0"', '"name":"--help"')),
+      'no name of a link',
+    ],
+  ])('%s', (_, write, words) => {
+    command(host, 'record', 'on')
+    host.cni('ADD', conf, { netns })
+    host.cni('ADD', conf, { netns })
+    const before = snapshot(host)
+    const file = `${path}/hostile.jsonl`
+    write(file)
+    const refused = replay(words === 'cannot read' ? path : file)
+    expect(refused.code).toBe(3)
+    expect(refused.stderr).toContain(words)
+    expectUntouched(host, before)
+  })
+})
