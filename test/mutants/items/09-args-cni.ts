@@ -6,9 +6,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'args.cni switches tuning on where nobody configured it',
     file: 'src/features/tuning.ts',
-    find: '  if (tuning === undefined) return undefined\n',
+    find: '  const { tuning } = raw\n  if (tuning === undefined) return undefined\n',
     replace:
-      '  if (tuning === undefined) return raw.args?.cni && readTuning({ ...raw, tuning: {} }, invocation, stdin)\n',
+      '  const { tuning } = raw\n  if (tuning === undefined) return raw.args?.cni && readTuning({ ...raw, tuning: {} }, invocation, stdin)\n',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/chained/args-cni.test.ts',
@@ -18,8 +18,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an empty tuning key does not switch args.cni on',
     file: 'src/features/tuning.ts',
-    find: '  if (tuning === undefined) return undefined\n',
-    replace: '  if (tuning === undefined || Object.keys(tuning).length === 0) return undefined\n',
+    find: '  const { tuning } = raw\n  if (tuning === undefined) return undefined\n',
+    replace:
+      '  const { tuning } = raw\n  if (tuning === undefined || Object.keys(tuning).length === 0) return undefined\n',
     caughtBy: { project: 'unit', file: 'test/unit/config/config-features.test.ts', test: 'tuning' },
   },
 ]
