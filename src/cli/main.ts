@@ -4,6 +4,7 @@
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
+import { bundleCommand } from './bundle/command.ts'
 import { addCommand } from './by-hand/add.ts'
 import { checkCommand, statusCommand } from './by-hand/check.ts'
 import { delCommand } from './by-hand/del.ts'
@@ -64,6 +65,7 @@ export const commands: readonly Command[] = [
   recordCommand,
   replayCommand,
   logCommand,
+  bundleCommand,
   explainCommand,
   completionCommand(() => [...commands, helpCommand]),
   manCommand(() => commands),

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle bundle`: one archive for a bug report, made in this process, with secrets masked.
+
+import { spawnSync } from 'node:child_process'
+import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
+import { masked } from '../../cni/secrets.ts'
+import { namesIn } from '../../system/files/files.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { timestamp } from '../../system/process/clock.ts'
+import { pathWithTools } from '../../system/process/programs.ts'
+import { writeAll } from '../../system/process/stdio.ts'
+import { keptRecords } from '../record/ring.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { print, withProgress } from '../shell/output.ts'
+import { unreadable } from '../shell/read-input.ts'
+import { requireRoot, thisProgram } from '../shell/self.ts'
+import { tar } from './tar.ts'
+
+export const bundleCommand: Command = {
+  name: 'bundle',
+  words: '[FILE]',
+  maxWords: 1,
+  summary: 'write one archive for a bug report, with secrets masked',
+  description: [
+    'Writes a tar.gz with what a bug report needs: doctor and lint, the newest records and failed calls, the log,',
+    'links, routes, rules, versions and CNI configurations. INDEX in it says why each file is there. Secrets are',
+    'masked; look at it before you publish it. FILE must not exist; default: trestle-bundle-TIME.tar.gz here.',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle bundle', 'trestle bundle /root/report.tar.gz'],
+  run,
+}
+
+/** A file of the archive, and why it is there. */
+interface Part {
+  readonly name: string
+  readonly why: string
+  readonly read: () => string
+}
+
+async function run(input: Input): Promise<number> {
+  requireRoot('bundle', 'it reads rules, records and state')
+  const now = timestamp().replaceAll(/[:.]/g, '-')
+  const file = input.words[0] ?? `trestle-bundle-${now}.tar.gz`
+  const fd = create(file)
+  const files = await withProgress(input.isJson, async (progress) =>
+    parts().map(({ name, why, read }) => {
+      progress(name)
+      return { name, why, text: masked(textOf(read)) }
+    }),
+  )
+  const index = files.map(({ name, why }) => `${name}\n    ${why}\n`).join('')
+  const all = [{ name: 'INDEX', text: `trestle bundle of ${now}, secrets masked\n\n${index}` }, ...files]
+  const folder = `trestle-bundle-${now}`
+  const archived = all.map(({ name, text }) => ({ name: `${folder}/${name}`, text }))
+  writeAll(fd, gzipSync(tar(archived, Math.floor(Date.now() / 1000))))
+  closeSync(fd)
+  const text = `${file}: ${all.length} files, ${statSync(file).size} bytes; INDEX says why each is there\n`
+  const document = { file, files: files.map(({ name, why }) => ({ name, why })) }
+  return print(input, { command: 'bundle', document, text, code: exitCode.fine })
+}
+
+function create(file: string): number {
+  try {
+    return openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  } catch (cause) {
+    throw unreadable(file, cause)
+  }
+}
+
+/** A part that cannot be read says so in its place: the others are wanted all the same. */
+function textOf(read: () => string): string {
+  try {
+    return read().slice(0, mostText)
+  } catch (error) {
+    return `could not be read: ${(error as Error).message}\n`
+  }
+}
+
+const mostText = 4 * 1024 * 1024
+const toolMs = 60_000
+const mostRecords = 20
+
+function parts(): readonly Part[] {
+  const { file, args } = thisProgram()
+  const own = (...words: string[]) => tool(file, [...args, ...words])
+  return [
+    { name: 'version.txt', why: 'which build this is', read: own('version') },
+    { name: 'tools.txt', why: 'behaviour of ip and nft differs by version', read: versions },
+    { name: 'doctor.txt', why: 'what trestle itself finds wrong', read: own('doctor') },
+    { name: 'lint.txt', why: 'which configuration each runtime uses, and its faults', read: own('lint') },
+    { name: 'last.txt', why: 'the newest failed call with its cause', read: own('last') },
+    { name: 'records.txt', why: 'the calls that were kept or recorded', read: own('record', 'list') },
+    { name: 'links.txt', why: 'the links and addresses of the node', read: tool('ip', ['-d', 'address', 'show']) },
+    { name: 'routes.txt', why: 'the routes of all tables', read: tool('ip', ['route', 'show', 'table', 'all']) },
+    { name: 'routes6.txt', why: 'the same for IPv6', read: tool('ip', ['-6', 'route', 'show', 'table', 'all']) },
+    {
+      name: 'nft.txt',
+      why: 'all rules: another table may drop what trestle accepts',
+      read: tool('nft', ['list', 'ruleset']),
+    },
+    { name: 'state.txt', why: 'the files of the state directory', read: tool('ls', ['-lR', stateRoot()]) },
+    { name: 'log.jsonl', why: 'the log of calls, where it is on', read: () => endOf(`${stateRoot()}/log/calls.jsonl`) },
+    ...configurations(),
+    ...records(),
+  ]
+}
+
+const configurationDirectory = '/etc/cni/net.d'
+
+function configurations(): readonly Part[] {
+  const names = namesIn(configurationDirectory).filter((name) => /^[\w.-]{1,60}\.(?:conf|conflist|json)$/.test(name))
+  return names.map((name) => {
+    const read = () => endOf(`${configurationDirectory}/${name}`)
+    return { name: `net.d/${name}`, why: 'a configuration of a network', read }
+  })
+}
+
+function records(): readonly Part[] {
+  return keptRecords(stateRoot())
+    .slice(0, mostRecords)
+    .map(({ id, ring, path }) => {
+      const why =
+        ring === 'failures' ? 'a call that failed, for `trestle replay`' : 'a recorded call, for `trestle replay`'
+      return { name: `${ring}/${id}.jsonl`, why, read: () => endOf(path) }
+    })
+}
+
+function endOf(path: string): string {
+  return readFileSync(path, {
+    encoding: 'utf8',
+    flag: (constants.O_RDONLY | constants.O_NONBLOCK) as unknown as string,
+  }).slice(-mostText)
+}
+
+function versions(): string {
+  const asked = [
+    ['uname', '-a'],
+    ['ip', '-V'],
+    ['nft', '--version'],
+    ['tc', '-V'],
+    ['containerd', '--version'],
+    ['crio', '--version'],
+  ]
+  return asked.map(([file = '', ...args]) => `$ ${file} ${args.join(' ')}\n${tool(file, args)()}`).join('')
+}
+
+function tool(file: string, args: readonly string[]): () => string {
+  return () => {
+    const env = { PATH: pathWithTools(), LC_ALL: 'C', TRESTLE_STATE_DIR: stateRoot() }
+    const most = { encoding: 'utf8', timeout: toolMs, maxBuffer: 4 * mostText } as const
+    const { stdout, stderr, error } = spawnSync(file, args, { ...most, env })
+    return `${stdout ?? ''}${stderr ?? ''}${error === undefined ? '' : `${error.message}\n`}`
+  }
+}
