@@ -8,7 +8,7 @@ import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { print } from '../shell/output.ts'
 import { readInputText } from '../shell/read-input.ts'
-import { showLast } from './last.ts'
+import { isFailureKept, showLast } from './last.ts'
 import { errorCodes, isEmpty, ownErrors, recognise } from './recognise.ts'
 import { codeTitle, diagnosisText, publishedOf, recognisedText } from './text.ts'
 
@@ -21,8 +21,8 @@ export const explainCommand: Command = {
     'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
     'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
     'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do; which words',
-    'were recognised and which were not. Without CODE: the newest call that failed (trestle last). An unknown code or',
-    'text: exit code 1.',
+    'were recognised and which were not. Without CODE: the newest call that failed (trestle last), or all codes',
+    'where none is kept. An unknown code or text: exit code 1.',
   ].join('\n'),
   options: { codes: { type: 'boolean', help: 'list all codes' } },
   examples: [
@@ -40,7 +40,7 @@ type Out = Pick<Input, 'isJson' | 'output'>
 function run({ words, values, isJson, output }: Input): number {
   const out: Out = { isJson, output }
   const [word] = words
-  if (values['codes'] === true)
+  if (values['codes'] === true || (word === undefined && !isFailureKept()))
     return write(exitCode.fine, out, { codes: documents(errorCodes()) }, errorCodes().map(codeTitle).join(''))
   if (word === undefined) return showLast(out, 'explain')
   if (word === '-') return explainText(readInputText('-'), out)

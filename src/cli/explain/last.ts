@@ -30,6 +30,11 @@ export const lastCommand: Command = {
   run: (input) => showLast(input, 'last', input.words[0]),
 }
 
+/** Whether there is a failed call that this user may read. */
+export function isFailureKept(): boolean {
+  return process.geteuid?.() === 0 && keptRecords(stateRoot(), ['failures']).length > 0
+}
+
 /** Also of `trestle explain` without a text. */
 export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: string, id?: string): number {
   requireRoot(command, 'records of calls are files that only root may read')

@@ -8,6 +8,7 @@ import { networkInterfaces } from 'node:os'
 import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { isOwnSysfs, readKey } from '../../system/kernel/kernel-files.ts'
+import { closeNetns, type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
 
@@ -94,11 +95,31 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
 const toolMs = 2000
 
 /** The pod's namespace; undefined where it cannot be looked at. */
-export function podWorld(netns: string): PodWorld | undefined {
+export function podWorld(path: string): PodWorld | undefined {
+  // nsenter by the path itself would open whatever is there, a device too.
+  let netns: OpenNetns
+  try {
+    netns = openNetns(path)
+  } catch {
+    return undefined
+  }
+  try {
+    return linksOf(netns)
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+function linksOf({ fd }: OpenNetns): PodWorld | undefined {
   const show = (...words: string[]) => {
-    const args = [`--net=${netns}`, 'ip', '-j', ...words]
     const env = { PATH: pathWithTools(), LC_ALL: 'C' }
-    const { status, stdout } = spawnSync('nsenter', args, { encoding: 'utf8', timeout: toolMs, env })
+    const options = {
+      encoding: 'utf8' as const,
+      timeout: toolMs,
+      env,
+      stdio: ['ignore' as const, 'pipe' as const, 'pipe' as const, fd],
+    }
+    const { status, stdout } = spawnSync('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], options)
     return status === 0 ? (JSON.parse(stdout || '[]') as NonNullable<PodWorld['routes']>) : undefined
   }
   const shown = show('-d', 'address', 'show') as PodWorld['links'] | undefined

@@ -115,7 +115,14 @@ describe('a hostile record runs nothing on the host:', () => {
       (file) => writeFileSync(file, text().replace('networks/pods/network.json', '/etc/x')),
       'is no state of a network',
     ],
-    ['of 100 MB', (file) => (writeFileSync(file, ''), truncateSync(file, 100_000_000)), '100000000 bytes'],
+    [
+      'of 100 MB',
+      (file) => {
+        writeFileSync(file, '')
+        truncateSync(file, 100_000_000)
+      },
+      '100000000 bytes',
+    ],
     ['empty', (file) => writeFileSync(file, ''), 'no header'],
     ['a directory', (file) => chmodSync(file.replace(/\/[^/]*$/, ''), 0o700), 'cannot read'],
     [
