@@ -59,7 +59,7 @@ describe('STATUS says yes', () => {
     expectSilent(host.cni('STATUS', ipamConf(small)))
     attach(host, ipamConf(small), { id: 'c' })
     attach(host, ipamConf(small), { id: 'd' })
-    expectError(host.cni('STATUS', ipamConf(small)), 50, 'all 2 are in use')
+    expectError(host.cni('STATUS', ipamConf(small)), 50, 'all 2 are held')
     expectError(host.cni('ADD', ipamConf(small), { id: 'e', netns: host.pod('e') }), 101, '2 of 2 used')
   })
 
@@ -133,7 +133,7 @@ describe('STATUS looks again', () => {
   it('once: then it says no', () => {
     attach(host, one, { id: 'a' })
     const begun = performance.now()
-    expectError(host.cni('STATUS', one), 50, 'all 1 are in use')
+    expectError(host.cni('STATUS', one), 50, 'all 1 are held')
     expect(performance.now() - begun).toBeGreaterThan(1000)
   })
 
