@@ -195,6 +195,16 @@ describe('src/', () => {
   })
 })
 
+it('the golden cases are those of test/cases, from whatever folder a test names them', () => {
+  const test = new URL('..', import.meta.url).pathname
+  const files = readdirSync(test, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const astray = files.flatMap((file) => {
+    const named = readFileSync(join(test, file), 'utf8').matchAll(/toMatchFileSnapshot\(['`]([^'`]+)/g)
+    return [...named].map(([, path = '']) => join(dirname(file), path)).filter((path) => !path.startsWith('cases/'))
+  })
+  expect(astray).toEqual([])
+})
+
 const namesImported = /^(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)'/gm
 const namesLoaded = /\bconst \{([^}]*)\} = await import\('(\.[^']+)'\)/g
 

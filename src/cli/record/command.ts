@@ -7,6 +7,7 @@ import { requireState, requireStateIfThere, stateRoot } from '../../system/files
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
+import { tableText } from '../shell/table.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read.ts'
 import { type Kept, keptRecords } from './ring.ts'
 import { areFailuresKept, failuresOffFile, readSwitch, type Settings, writeSwitch } from './settings.ts'
@@ -109,23 +110,10 @@ function list(input: Input): number {
   const only = record?.only === undefined ? '' : ` of ${record.only}`
   const recording = `recording${only} is ${record === undefined ? 'off' : 'on'}`
   const state = `${recording}; failed calls are ${areFailures ? '' : 'not '}kept\n`
-  const text = rows.length === 0 ? state : `${table([title, ...rows])}${state}`
+  const text = rows.length === 0 ? state : `${tableText(title, rows)}${state}`
   const documents = records.map(({ id, ring, verb, path }) => ({ id, ring, verb, file: path }))
   const document = { records: documents, record: record ?? false, failures: areFailures }
   return print(input, { command: 'record', document, text, code: exitCode.fine })
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('')
 }
 
 function show(input: Input, id: string | undefined): number {

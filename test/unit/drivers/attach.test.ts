@@ -72,7 +72,7 @@ describe('an attachment', () => {
     const calls = ['later', 'DEL'] as const
     const texts = calls.map(async (called) => plansText(titles[called], await plansOf(read(conf), called)))
     const text = (await Promise.all(texts)).join('\n')
-    await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
+    await expect(text).toMatchFileSnapshot(`../../cases/${name}.txt`)
   })
 
   it('looks at default routes before its own can be among them, and adds its own last', () => {

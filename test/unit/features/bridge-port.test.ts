@@ -33,7 +33,7 @@ it.each(cases)('%s', async (name, conf) => {
     plansText('later ADD', await linksOf(conf, 'later')),
     `# a port that lost its bridge\n${opsText(portOps(spec))}`,
   ].join('\n')
-  await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
+  await expect(text).toMatchFileSnapshot(`../../cases/${name}.txt`)
 })
 
 it('a network without VLANs has none in its plans', async () => {
