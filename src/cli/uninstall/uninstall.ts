@@ -38,7 +38,7 @@ async function run(input: Input): Promise<number> {
 
 function asText({ live, removes, stays, failures }: Uninstalled, isApplied: boolean, isDone: boolean): string {
   const lines = [
-    ...live.map((text) => `  attached  ${text}: remove the pod first`),
+    ...live.map((text) => `  attached  ${text}: remove the pod first, or where no runtime lists it, see trestle gc`),
     ...removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`),
     ...stays.map((text) => `  stays     ${text}`),
     ...failures.map((text) => `  failed    ${text}`),
