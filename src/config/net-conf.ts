@@ -61,6 +61,12 @@ export interface BridgeConf {
   readonly portIsolation: boolean
 }
 
+/** How a configuration names a link of the host: by which key. `master` without a value: the link of the default route. */
+export interface DeviceQuery {
+  readonly key: 'master'
+  readonly value?: string
+}
+
 /** The keys of the upstream macvlan plugin. `master` absent: the interface with the default route. */
 export interface MacvlanConf {
   readonly master?: string

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interface of drivers. A driver makes, undoes and compares one mode, in a file of its own; drivers.ts has them.
 
-import type { InterfaceNetConf } from '../config/net-conf.ts'
+import type { CniError } from '../cni/error.ts'
+import type { DeviceQuery, InterfaceNetConf } from '../config/net-conf.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
   BridgePort,
   BridgeSpec,
   LinkEnd,
-  MacvlanSpec,
   NetworkSpec,
   PodAddress,
   PodRoute,
@@ -32,6 +32,17 @@ export interface Driver {
   readonly podOps: OpsOf
   /** Removes from the pod what does not go with a link of the host. */
   readonly podTeardownOps?: OpsOf
+  /** Nothing of the interface is on the host. */
+  readonly isInPodAlone?: true
+  /** The meaning of what the kernel refused, where the mode knows one that no look and no repair changes. */
+  readonly refusalOf?: (spec: AttachmentSpec, refused: Refused) => CniError | undefined
+}
+
+/** An operation that failed. `reason`: as its tool told. */
+export interface Refused {
+  readonly op: Op
+  readonly reason: string | undefined
+  readonly error: Error
 }
 
 /** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
@@ -46,8 +57,8 @@ export interface Routes {
   readonly defaultRoutes: readonly PodRoute[]
 }
 
-/** The link of the host that a mode puts interfaces on. `link`: absent where there is none of that name. */
-export interface Master {
+/** A link of the host that a mode needs, and that is none of ours. `link`: absent where there is none. */
+export interface Device {
   readonly name: string
   readonly link?: ObservedLink
   readonly isWireless: boolean
@@ -60,7 +71,7 @@ export interface Decided {
   readonly ips: readonly PodAddress[]
   readonly given: Routes
   /** Where the mode has one: it was looked at. */
-  readonly master: Master | undefined
+  readonly device: Device | undefined
 }
 
 /** A mode's part of the attachment's spec (model/attachment.ts). */
@@ -78,11 +89,14 @@ export interface OwnParts {
   /** Absent: where its host ports need it. */
   readonly selfHairpin?: boolean
   readonly ingressPolicy?: AttachmentSpec['ingressPolicy']
-  readonly macvlan?: MacvlanSpec
+  /** The parts of the spec that this mode alone has. */
+  readonly only?: Partial<AttachmentSpec>
 }
 
 /** A driver that makes an interface. Methods: drivers.ts gives each driver configurations of its own mode only. */
 export interface InterfaceDriver<Conf extends InterfaceNetConf> extends Driver {
+  /** The link of the host that the interface needs; it is looked at first. */
+  deviceOf?(conf: Conf): DeviceQuery | undefined
   /** Throws CniError 7 where the configuration and the addresses do not go together. */
   partsOf(conf: Conf, decided: Decided): OwnParts
   /** The place of the network's gateways, to compare its ranges with the host's. `ips` as in `networkOf`. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The drivers by their mode. A mode without a driver does not compile. `loopback` has no attachment: loopback.ts.
 
-import type { InterfaceNetConf, MacvlanConf, NetConf } from '../config/net-conf.ts'
+import type { DeviceQuery, InterfaceNetConf, NetConf } from '../config/net-conf.ts'
 import type { AttachmentSpec, Mode } from '../model/attachment.ts'
 import { bridge } from './bridge.ts'
 import { chained } from './chained.ts'
@@ -50,7 +50,12 @@ export function bridgeOf(conf: NetConf): string | undefined {
   return 'bridge' in conf ? conf.bridge.name : undefined
 }
 
-/** The configuration of the link that the pods are put on, where its mode has one; the order looks at it first. */
-export function masterOf(conf: NetConf): MacvlanConf | undefined {
-  return 'macvlan' in conf ? conf.macvlan : undefined
+/** The link of the host that an interface of the configuration needs, where its mode has one. */
+export function deviceOf(conf: NetConf): DeviceQuery | undefined {
+  return makesInterface(conf) ? interfaceDriverOf(conf).deviceOf?.(conf) : undefined
+}
+
+/** Whether nothing of an interface of the configuration is on the host. */
+export function isInPodAlone(conf: NetConf): boolean {
+  return makesInterface(conf) && interfaceDriverOf(conf).isInPodAlone === true
 }

@@ -10,12 +10,12 @@ import type { AttachmentSpec } from '../model/attachment.ts'
 import { newMacvlanName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import type { Decided, InterfaceDriver, Master, OwnParts } from './driver.ts'
+import type { Decided, Device, InterfaceDriver, OwnParts, Refused } from './driver.ts'
 import { interfacePodOps } from './interface.ts'
 
-function partsOf(conf: MacvlanNetConf, { mac, ips, given, master }: Decided): OwnParts {
+function partsOf(conf: MacvlanNetConf, { mac, ips, given, device }: Decided): OwnParts {
   const { mode } = conf.macvlan
-  const link = usable(master, mode)
+  const link = usable(device, mode)
   const mtu = conf.mtu === 'auto' ? link.mtu : conf.mtu
   requireNoMore(mtu, link, 'mtu')
   requireNoMore(conf.tuning?.mtu ?? 0, link, 'tuning.mtu')
@@ -23,7 +23,7 @@ function partsOf(conf: MacvlanNetConf, { mac, ips, given, master }: Decided): Ow
     // The kernel gives it the master's MAC, whatever MAC is asked for (drivers/net/macvlan.c, macvlan_common_newlink).
     mac: mode === 'passthru' ? link.mac : mac,
     mtu,
-    macvlan: { master: link.name, mode },
+    only: { macvlan: { master: link.name, mode } },
     routes: given,
     subnetRoutes: ips.flatMap(subnetRoutes),
     selfHairpin: false,
@@ -65,7 +65,7 @@ function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   return [removal]
 }
 
-function usable(master: Master | undefined, mode: string): ObservedLink {
+function usable(master: Device | undefined, mode: string): ObservedLink {
   const { name = '', link, isWireless = false } = master ?? {}
   if (link === undefined) throw missing(name)
   if (name === 'lo') throw unusable(name, 'it is the loopback interface')
@@ -96,9 +96,11 @@ function unusable(name: string, why: string): CniError {
   })
 }
 
-/** The error for an interface that the kernel refused to put on the master. */
-export function masterRefused({ macvlan: on }: AttachmentSpec, isBusy: boolean, cause: Error): CniError {
-  const why = isBusy ? 'it is a port of a bridge or bond, or has an ipvlan' : 'it is no Ethernet, or has a passthru'
+/** The kernel refused to put an interface on the master. */
+function refusalOf({ macvlan: on }: AttachmentSpec, { op, reason, error: cause }: Refused): CniError | undefined {
+  if (op.kind !== 'macvlan.add' || (reason !== 'busy' && reason !== 'invalid')) return undefined
+  const why =
+    reason === 'busy' ? 'it is a port of a bridge or bond, or has an ipvlan' : 'it is no Ethernet, or has a passthru'
   return new CniError('master-unusable', `master: ${on?.master} can have no macvlan: ${why}`, {
     details:
       `${cause instanceof CniError ? `${cause.details}\n` : ''}see what is on it: ` +
@@ -109,10 +111,13 @@ export function masterRefused({ macvlan: on }: AttachmentSpec, isBusy: boolean, 
 
 export const macvlan: InterfaceDriver<MacvlanNetConf> = {
   isRouted: false,
+  isInPodAlone: true,
   hostOps,
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
   podTeardownOps,
+  refusalOf,
+  deviceOf: ({ macvlan: { master } }) => ({ key: 'master', ...(master === undefined ? {} : { value: master }) }),
   partsOf,
   /** The gateway is a router of the master's network: no address of the host is in its way. */
   gatewaySide: ({ name }) => ({ name }),

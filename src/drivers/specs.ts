@@ -15,7 +15,7 @@ import { tuningSpec } from '../features/tuning.ts'
 import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import { podLinkMac } from '../model/names.ts'
 import { linkScope } from '../model/op.ts'
-import type { GatewaySide, Master, Routes, Surroundings } from './driver.ts'
+import type { Device, GatewaySide, Routes, Surroundings } from './driver.ts'
 import { interfaceDriverOf } from './drivers.ts'
 import { unique, withFirstGateway } from './subnets.ts'
 
@@ -26,13 +26,13 @@ interface AttachmentInput {
   readonly mtu: number
   /** Routing tables of the pod that are in use; for sbr only. */
   readonly usedTables?: ReadonlySet<number>
-  /** For modes that put interfaces on a link of the host. */
-  readonly master?: Master | undefined
+  /** For modes that need a link of the host. */
+  readonly device?: Device | undefined
 }
 
 /** Everything of the attachment, from its configuration and lease. Throws CniError 7 as the mode says. */
 export function buildSpec(input: AttachmentInput): AttachmentSpec {
-  const { key, conf, lease, master, usedTables = new Set() } = input
+  const { key, conf, lease, device, usedTables = new Set() } = input
   const ips = 'isGateway' in conf && conf.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
   if (conf.ipam.kind === 'static') requireOtherGateway(ips)
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
@@ -40,7 +40,7 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const given = podRoutes(lease.routes, ips, conf.isDefaultGateway)
   const driver = interfaceDriverOf(conf)
   if (!driver.isRouted && !conf.disableContainerInterface) requireNearGateways(given, ips)
-  const own = driver.partsOf(conf, { key, mac, ips, given, master })
+  const own = driver.partsOf(conf, { key, mac, ips, given, device })
   const mtu = own.mtu ?? input.mtu
   const hostPorts = own.hostLink === undefined ? undefined : hostPortSpec(conf, ips, own.hostLink)
   return {
@@ -61,8 +61,8 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: own.host?.name ?? '', mtu }),
       tuning: tuningSpec(conf),
       ingressPolicy: own.ingressPolicy,
-      macvlan: own.macvlan,
     }),
+    ...own.only,
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
   }

@@ -127,6 +127,14 @@ export type OpKind =
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }
 
+/** An operation that makes a pod's interface, which has an end in the pod. */
+export type MakingOp = Extract<Op, { kind: 'veth.add' | 'macvlan.add' }>
+
+/** Whether the operation makes a pod's interface. */
+export function isMaking(op: Op): op is MakingOp {
+  return op.kind === 'veth.add' || op.kind === 'macvlan.add'
+}
+
 // Elements of the sets and maps of our tables as data, and their operations. Their text is tools/nft.ts's.
 
 /** An element of one of our sets, fields as sets.ts names them: bare values, nothing quoted. `value`: of a map. */

@@ -14,8 +14,8 @@ import { type ShownStage, stageLine } from './stories.ts'
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
 
-/** The link of the host that macvlans are put on. */
-export const madeUpMaster = {
+/** The link of the host that modes need: a macvlan's master. */
+export const madeUpDevice = {
   name: 'up0',
   link: {
     name: 'up0',
@@ -33,7 +33,7 @@ export const madeUpMaster = {
 /** What is to be made of a configuration and a lease, on a machine with the usual MTU. */
 export function specsOf(read: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
   const conf = interfaceConf(read)
-  const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500, master: madeUpMaster })
+  const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500, device: madeUpDevice })
   return { spec, network: buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
 }
 

@@ -9,10 +9,10 @@ import { addInterface } from '../../commands/attach/interface.ts'
 import { addLease } from '../../commands/attach/lease.ts'
 import type { ChainedPort, InterfacePort } from '../../commands/attach/ports.ts'
 import { removeAttachment, type TeardownPort } from '../../commands/teardown/remove-attachment.ts'
-import type { ChainedNetConf, InterfaceNetConf, NetConf } from '../../config/net-conf.ts'
+import type { ChainedNetConf, DeviceQuery, InterfaceNetConf, NetConf } from '../../config/net-conf.ts'
 import type { ChainedSurroundings } from '../../drivers/chained.ts'
-import type { Master } from '../../drivers/driver.ts'
-import { masterOf } from '../../drivers/drivers.ts'
+import type { Device } from '../../drivers/driver.ts'
+import { deviceOf } from '../../drivers/drivers.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
 import { type AttachmentSpec, type Lease, type NetworkSpec, noLease } from '../../model/attachment.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../model/observed.ts'
@@ -138,7 +138,7 @@ export class Recording implements InterfacePort, ChainedPort {
   }
 
   locked = async <T>(_because: string, body: () => Promise<T>): Promise<T> => await body()
-  lookAtMaster = async (): Promise<Master> => assumedMaster(this.#begun)
+  lookAtDevice = async (query: DeviceQuery): Promise<Device> => assumedDevice(query)
   lookAtRanges = async (): Promise<Ranges> => ({ excluded: [], abandoned: [] })
   lookAtTables = async (): Promise<ReadonlySet<number>> => new Set<number>()
   lookAtVlans = async () => new Map<string, readonly number[]>()
@@ -171,10 +171,11 @@ export class Recording implements InterfacePort, ChainedPort {
       const facts = { ...begun, conf, prevResult, seen: assumedSurroundings(conf, begun.key.ifName) }
       return networkOfChain(facts, specOfChained(facts), undefined)
     }
+    const query = deviceOf(conf)
     const facts: AddFacts = {
       ...begun,
       conf: conf as InterfaceNetConf,
-      master: masterOf(conf) && assumedMaster(this.#begun),
+      device: query && assumedDevice(query),
       ranges: { excluded: [], abandoned: [] },
       usedTables: new Set(),
       lease: this.#delegated ?? firstLease(conf),
@@ -231,9 +232,8 @@ function delegatePlan(type: string, verb: DelegateRun['verb'], because: string):
   return { id: 'lease', because, stages: [{ id: 'lease', run: { kind: 'delegate', type, verb }, after: [] }] }
 }
 
-/** The master of the configuration, else eth0, as an Ethernet interface. */
-function assumedMaster({ conf }: AnyBegun): Master {
-  const name = masterOf(conf)?.master ?? 'eth0'
+/** The named link, else eth0, as an Ethernet interface. */
+function assumedDevice({ value: name = 'eth0' }: DeviceQuery): Device {
   return { name, link: { ...lo, name, mac: '02:00:00:00:00:01', mtu: 1500, addresses: [] }, isWireless: false }
 }
 

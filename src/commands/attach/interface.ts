@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ADD in the modes that make an interface (bridge, ptp, macvlan), from addresses to the finished record. The intent
+// ADD in the modes that make an interface, from addresses to the finished record. The intent
 // record is on disk before (intent.ts).
 //   usual       the network is set up: links beside rules, pod, last
 //   to set up   a shared part is missing or is in the way: look and set up under the lock, then the pod
@@ -9,7 +9,7 @@ import { familyOf } from '../../cni/address.ts'
 import type { Result } from '../../cni/result.ts'
 import type { InterfaceNetConf } from '../../config/net-conf.ts'
 import { afterPrevious, resultOf } from '../../drivers/answer.ts'
-import { masterOf } from '../../drivers/drivers.ts'
+import { deviceOf } from '../../drivers/drivers.ts'
 import { gatewaySide } from '../../drivers/specs.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import { aliasOf } from '../../model/names.ts'
@@ -48,11 +48,12 @@ import { rebuildRules, setUpShared } from './set-up.ts'
 /** Makes the interface and all that belongs to it. Throws CniError as the port, and what the kernel refuses. */
 export async function addInterface(port: InterfacePort, begun: Begun<InterfaceNetConf>): Promise<Result> {
   const { conf } = begun
-  const master = masterOf(conf) === undefined ? undefined : await port.lookAtMaster()
+  const query = deviceOf(conf)
+  const device = query && (await port.lookAtDevice(query))
   const ranges = conf.ipam.kind === 'pool' ? await port.lookAtRanges(gatewaySide(conf, [])) : noRanges
   const lease = await port.reserveAddresses(ranges.excluded)
   const usedTables = await tablesFor(port, { conf, lease })
-  const facts: AddFacts = { ...begun, master, ranges, usedTables, lease, known: undefined, isMade: false }
+  const facts: AddFacts = { ...begun, device, ranges, usedTables, lease, known: undefined, isMade: false }
   let made = await makeInterface(port, facts)
   if (conf.ipam.kind === 'delegated') {
     const delegated = await port.delegate(conf.ipam.type)

@@ -2,11 +2,9 @@
 // The effects of an ADD on this machine: looks, state, addresses, a delegated plugin.
 
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import { defined } from '../../cni/json.ts'
 import type { ChainedNetConf, InterfaceNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../drivers/chained.ts'
-import type { Master } from '../../drivers/driver.ts'
-import { bridgeOf, masterOf } from '../../drivers/drivers.ts'
+import { bridgeOf } from '../../drivers/drivers.ts'
 import { tablesInUse } from '../../features/sbr.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { ifbName } from '../../model/names.ts'
@@ -15,11 +13,11 @@ import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
-import { isWireless, linkExists } from '../../system/kernel/kernel-files.ts'
+import { findDevice } from '../../system/kernel/devices.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { observeHost, observeHostLinks, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
-import { uplinkName } from '../../system/kernel/uplink.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -73,7 +71,7 @@ export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPla
   return {
     ...podPort(attaching, at, files),
     ...leasePort(attaching),
-    lookAtMaster: async () => await lookAtMaster(context, masterOf(conf)?.master ?? uplinkName()),
+    lookAtDevice: async (query) => await findDevice(context.run, query),
     lookAtRanges: async (network) => await requireApart(context, conf, { key, network, known: readNetwork(files) }),
     lookAtTables: async (families) => tablesInUse(await observePod(context.run, at.netns.fd, families)),
     delegate: async (type) => await delegatedOf(attaching, type),
@@ -116,11 +114,6 @@ function requestOf({ context, conf, files, key, names }: Attaching<NetConf>, ipa
   const elsewhere = holderElsewhere(context, { conf, files, names })
   const here = holderHere(context, { conf, files, key })
   return { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, names, elsewhere, here }
-}
-
-async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {
-  const link = name !== '' && linkExists(name) ? (await observeHost(run, [name])).links.get(name) : undefined
-  return { name, ...defined({ link }), isWireless: isWireless(name) }
 }
 
 async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: string): Promise<OrphanLink> {

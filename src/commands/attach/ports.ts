@@ -2,8 +2,9 @@
 // The effects that the stories of an ADD need: interfaces without code. A call has them from machine.ts, `trestle plan`
 // from its own recording (cli/plan/assume.ts).
 
+import type { DeviceQuery } from '../../config/net-conf.ts'
 import type { ChainedSurroundings } from '../../drivers/chained.ts'
-import type { GatewaySide, Master } from '../../drivers/driver.ts'
+import type { Device, GatewaySide } from '../../drivers/driver.ts'
 import type { AttachmentSpec, Lease, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedQueue } from '../../model/observed.ts'
 import type { Known, NetworkFacts, Ranges } from '../../plan/order/facts.ts'
@@ -59,7 +60,7 @@ export interface PodPort extends SharedPort, RecordPort {
 
 /** Effects of an ADD that makes an interface. */
 export interface InterfacePort extends PodPort, LeasePort {
-  readonly lookAtMaster: () => Promise<Master>
+  readonly lookAtDevice: (query: DeviceQuery) => Promise<Device>
   readonly lookAtRanges: (network: GatewaySide) => Promise<Ranges>
   /** Numbers of the pod's routing tables that are in use. */
   readonly lookAtTables: (families: readonly (4 | 6)[]) => Promise<ReadonlySet<number>>

@@ -8,7 +8,7 @@ import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { FeatureConf, NetConf } from '../../config/net-conf.ts'
 import type { GatewaySide } from '../../drivers/driver.ts'
-import { bridgeOf, driverOf, masterOf } from '../../drivers/drivers.ts'
+import { bridgeOf, deviceOf, driverOf } from '../../drivers/drivers.ts'
 import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
@@ -175,10 +175,10 @@ function mayMeet(conf: NetConf, record: AttachmentRecord): boolean {
   if (key.role !== conf.role) return false
   if (key.role === 'ipam') return configDigestAs(conf, key.network) === record.configDigest
   if (spec === undefined || network === undefined) return true
-  const [bridge, keys] = [bridgeOf(conf), masterOf(conf)]
+  const [bridge, device] = [bridgeOf(conf), deviceOf(conf)]
   const isInVlan = (spec.port?.vlans?.access ?? 0) === vlanOf(conf)
   if (bridge !== undefined && bridge === spec.port?.bridge && isInVlan) return true
-  if (keys !== undefined) return spec.macvlan?.master === (keys.master ?? uplinkName())
+  if (device !== undefined) return spec.macvlan?.master === (device.value ?? uplinkName())
   return isOnHost(conf) && (hasHostGateway(network) || driverOf(spec).isRouted)
 }
 

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { bareAddress } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
-import { masterOf } from '../../drivers/drivers.ts'
+import { isInPodAlone } from '../../drivers/drivers.ts'
 import { isPortConflict, reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
@@ -122,7 +122,7 @@ export async function livingWithoutRecord(
 
 /** Of others (macvlan, IPAM alone) nothing but the reservations tells that they live. */
 function hasLinkOfOurs(conf: NetConf): boolean {
-  return conf.role === 'chained' || (conf.role === 'main' && masterOf(conf) === undefined)
+  return conf.role === 'chained' || (conf.role === 'main' && !isInPodAlone(conf))
 }
 
 /** Whether addresses are reserved that no record may have. */

@@ -6,7 +6,7 @@
 import { bareAddress } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
-import { masterOf } from '../../drivers/drivers.ts'
+import { isInPodAlone } from '../../drivers/drivers.ts'
 import { hostPortsOf, reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
@@ -181,8 +181,8 @@ function rememberedBy(search: Search): readonly Rediscovered[] {
     const key = { network, containerId, ifName, role: 'main' } as const
     const netns = identityOfNetns(cached.netns)
     // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just
-    // now. What is on a master is in the pod alone: there libcni's word has to do.
-    const isLive = netnsState(netns) === 'live' && (masterOf(remembered) !== undefined || linkExists(hostLinkName(key)))
+    // now. What is in the pod alone has no link: there libcni's word has to do.
+    const isLive = netnsState(netns) === 'live' && (isInPodAlone(remembered) || linkExists(hostLinkName(key)))
     return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
   })
 }

@@ -7,7 +7,7 @@ import { driverOf } from '../../drivers/drivers.ts'
 import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
-import type { Op } from '../../model/op.ts'
+import { isMaking, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
@@ -199,8 +199,8 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
 }
 
 /** Of an interface that is there: the host's side. */
-function isRestored({ in: place, kind }: Op): boolean {
-  return place === 'host' && kind !== 'veth.add' && kind !== 'macvlan.add'
+function isRestored(op: Op): boolean {
+  return op.in === 'host' && !isMaking(op)
 }
 
 /** Pods of one bridge say the same of it, and a port's place is said with the bridge and with the pod. */

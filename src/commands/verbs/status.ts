@@ -7,18 +7,18 @@ import { CniError } from '../../cni/error.ts'
 import { CniCode, type ErrorId } from '../../cni/error-code.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import { hasIpv6 } from '../../config/config.ts'
-import type { NetConf, OwnNetConf, PoolIpam, Range } from '../../config/net-conf.ts'
+import type { DeviceQuery, NetConf, OwnNetConf, PoolIpam, Range } from '../../config/net-conf.ts'
 import { mostBridgePorts } from '../../drivers/bridge.ts'
-import { bridgeOf, masterOf } from '../../drivers/drivers.ts'
+import { bridgeOf, deviceOf } from '../../drivers/drivers.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
-import { bridgePorts, linkExists } from '../../system/kernel/kernel-files.ts'
+import { deviceName } from '../../system/kernel/devices.ts'
+import { bridgePorts } from '../../system/kernel/kernel-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
-import { uplinkName } from '../../system/kernel/uplink.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { isOnPath } from '../../system/process/programs.ts'
@@ -73,8 +73,8 @@ async function requireReady(context: CallContext, call: Invocation, conf: NetCon
   }
   const bridge = bridgeOf(conf)
   if (bridge !== undefined) requireFreePort(bridge)
-  const keys = masterOf(conf)
-  if (keys !== undefined) requireMaster(keys.master ?? uplinkName())
+  const device = deviceOf(conf)
+  if (device !== undefined) requireDevice(device)
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
 
@@ -213,9 +213,10 @@ function requireFreePort(name: string): void {
   process.stderr.write(`trestle: STATUS: bridge ${name} has ${ports} of ${mostBridgePorts} ports: ${hint}\n`)
 }
 
-function requireMaster(name: string | undefined): void {
-  if (name !== undefined && linkExists(name)) return
-  const what = name === undefined ? 'no interface has a default route' : `the node has no interface ${name}`
+function requireDevice(query: DeviceQuery): void {
+  if (deviceName(query) !== undefined) return
+  const { value } = query
+  const what = value === undefined ? 'no interface has a default route' : `the node has no interface ${value}`
   throw notReady('not-ready-master', what, 'name an interface of the node: "master"; ip -br link shows them')
 }
 

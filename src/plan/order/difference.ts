@@ -6,7 +6,16 @@
 import { bareAddress, parseCidr } from '../../cni/address.ts'
 import type { PodRoute } from '../../model/attachment.ts'
 import type { Observed, ObservedLink, ObservedNamespace, ObservedQueue, ObservedRoute } from '../../model/observed.ts'
-import { describeElement, type Element, forwardingKey, hasElement, mainTable, type Op } from '../../model/op.ts'
+import {
+  describeElement,
+  type Element,
+  forwardingKey,
+  hasElement,
+  isMaking,
+  type MakingOp,
+  mainTable,
+  type Op,
+} from '../../model/op.ts'
 import { declarationsOf, setSpec, type TableFamily } from '../../model/tables.ts'
 
 /** An operation whose effect is not there, and each way in which it is not, for people. */
@@ -26,7 +35,7 @@ export function difference(ops: readonly Op[], observed: Observed): readonly Dif
 /** What does not hold inside the pod: of operations there, and of its end of a link that is made on the host. */
 export function podDifference(ops: readonly Op[], observed: Observed): readonly string[] {
   return ops.flatMap((op) => {
-    if (op.kind === 'veth.add' || op.kind === 'macvlan.add') return podEndDifference(op, observed)
+    if (isMaking(op)) return podEndDifference(op, observed)
     return op.in === 'pod' ? opDifference(op, observed) : []
   })
 }
@@ -258,10 +267,7 @@ function vethDifference(op: Extract<Op, { kind: 'veth.add' }>, observed: Observe
 }
 
 /** What differs of the pod's own end alone; that it is the right one only where the host's end was looked at, too. */
-function podEndDifference(
-  op: Extract<Op, { kind: 'veth.add' | 'macvlan.add' }>,
-  { host, pod }: Observed,
-): readonly string[] {
+function podEndDifference(op: MakingOp, { host, pod }: Observed): readonly string[] {
   if (pod === undefined) return []
   if (op.kind === 'macvlan.add') return macvlanInPod(op, pod, host.links.get(op.dev))
   const hostEnd = host.links.get(op.name)

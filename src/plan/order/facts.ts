@@ -3,7 +3,7 @@
 
 import type { Route } from '../../cni/result.ts'
 import type { InterfaceNetConf, OwnNetConf } from '../../config/net-conf.ts'
-import type { Master } from '../../drivers/driver.ts'
+import type { Device } from '../../drivers/driver.ts'
 import { buildNetworkSpec, buildSpec, mergeNetworks } from '../../drivers/specs.ts'
 import type { Cluster } from '../../features/cluster.ts'
 import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec } from '../../model/attachment.ts'
@@ -60,7 +60,7 @@ export interface Begun<Conf extends OwnNetConf> {
  * is there, without its addresses: the lease of a delegated plugin came after it.
  */
 export interface AddFacts extends Begun<InterfaceNetConf> {
-  readonly master: Master | undefined
+  readonly device: Device | undefined
   readonly ranges: Ranges
   readonly usedTables: ReadonlySet<number>
   readonly lease: Lease
@@ -75,8 +75,8 @@ function isWithoutLease({ conf, isMade }: Pick<AddFacts, 'conf' | 'isMade'>): bo
 
 /** The attachment as far as it is known. Throws CniError 7 as the mode says. */
 export function specOf(facts: Omit<AddFacts, 'known'>): AttachmentSpec {
-  const { key, conf, mtu, lease, usedTables, master } = facts
-  const spec = buildSpec({ key, conf, lease, mtu, usedTables, master })
+  const { key, conf, mtu, lease, usedTables, device } = facts
+  const spec = buildSpec({ key, conf, lease, mtu, usedTables, device })
   if (!isWithoutLease(facts) || spec.tuning === undefined) return spec
   return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
 }

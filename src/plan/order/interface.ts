@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of an ADD that makes an interface (modes bridge, ptp and macvlan), and what their outcomes mean.
+// The plans of an ADD that makes an interface, and what their outcomes mean.
 // commands/attach/interface.ts has their order.
 
 import { familyOf } from '../../cni/address.ts'
@@ -7,7 +7,7 @@ import { CniError } from '../../cni/error.ts'
 import type { FeatureConf } from '../../config/net-conf.ts'
 import { hostOps, leasedHostOps } from '../../drivers/attach.ts'
 import { mostBridgePorts, ownMacOps } from '../../drivers/bridge.ts'
-import { masterRefused } from '../../drivers/macvlan.ts'
+import { driverOf } from '../../drivers/drivers.ts'
 import { fastPathBridgeOps } from '../../drivers/network.ts'
 import { subnetsOf } from '../../drivers/subnets.ts'
 import type { FlowSelections } from '../../features/port-flows.ts'
@@ -183,8 +183,8 @@ interface Whose extends Pick<AddFacts, 'key' | 'netns'> {
  */
 export function conflictOf({ op, reason, error }: Failure, whose: Whose): CniError | undefined {
   if (op?.kind === 'veth.add' && reason === 'full') return bridgeFull(whose.network, error)
-  if (op?.kind === 'macvlan.add' && (reason === 'busy' || reason === 'invalid'))
-    return masterRefused(whose.spec, reason === 'busy', error)
+  const ofMode = op && driverOf(whose.spec).refusalOf?.(whose.spec, { op, reason, error })
+  if (ofMode !== undefined) return ofMode
   return op?.kind === 'link.name' && reason === 'exists' ? interfaceExists(whose, error) : undefined
 }
 

@@ -4,30 +4,30 @@
 import { describe, expect, it } from 'vitest'
 import { driverOf, interfaceConf } from '../../../src/drivers/drivers.ts'
 import { buildNetworkSpec, buildSpec } from '../../../src/drivers/specs.ts'
-import { goldenKey, madeUpMaster } from '../../support/golden.ts'
+import { goldenKey, madeUpDevice } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 
 const v4 = { address: '10.1.0.2/24' }
-const made = (more: Json = {}, master: typeof madeUpMaster | undefined = madeUpMaster) =>
+const made = (more: Json = {}, master: typeof madeUpDevice | undefined = madeUpDevice) =>
   buildSpec({
     key: goldenKey,
     conf: interfaceConf(read({ mode: 'macvlan', ipam: { type: 'dhcp' }, ...more })),
     lease: { ips: [v4], routes: [] },
     mtu: 1500,
-    master,
+    device: master,
   })
 
 describe('a macvlan', () => {
   it('has the MTU of its master, or less', () => {
-    const small = { ...madeUpMaster, link: { ...madeUpMaster.link, mtu: 1400 } }
+    const small = { ...madeUpDevice, link: { ...madeUpDevice.link, mtu: 1400 } }
     expect([made({}, small).mtu, made({ mtu: 1300 }, small).mtu]).toEqual([1400, 1300])
     expect(() => made({ mtu: 1500 }, small)).toThrow('1500 is more than the 1400 of master up0')
   })
 
   it('is not put on Wi-Fi, but for passthru, which has the MAC of the card', () => {
-    const wireless = { ...madeUpMaster, isWireless: true }
+    const wireless = { ...madeUpDevice, isWireless: true }
     expect(() => made({}, wireless)).toThrow('up0 can have no macvlan: an access point')
-    expect(made({ macvlanMode: 'passthru' }, wireless).pod?.mac).toBe(madeUpMaster.link.mac)
+    expect(made({ macvlanMode: 'passthru' }, wireless).pod?.mac).toBe(madeUpDevice.link.mac)
   })
 
   it('has no gateway but that of IPAM, and shares nothing with others of its network', () => {
