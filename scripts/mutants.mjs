@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do the tests see what breaks? Makes each mutant of test/mutants/ in a copy of the tree, builds it, runs the one
-// test that is named, and wants it red. Each test runs once on the sound copy first: a test that is red there catches
-// nothing. The checkout itself is not touched. Needs root for all but unit tests.
-// usage: npm run mutants -- [--only PATTERN] [--part N/M] [--no-sound]
-//   --only PATTERN   the tables, names, sources and tests that match this regular expression
-//   --part N/M       of those every M-th, from the N-th on
-//   --no-sound       skip the runs on the sound copy
-// Last line: the counts. Exit code 1 when a mutant survived or could not be judged, 2 on a usage error.
+// Do the tests see what breaks? Puts every mutant of test/mutants/ behind a switch into a copy of the tree, builds that
+// once, and for each mutant switches it on, runs the one test that is named, and wants it red. All these tests run on the
+// copy without a mutant first: a test that is red there catches nothing. The checkout itself is not touched. Needs root
+// for all but unit tests.
+// usage: npm run mutants -- [--only PATTERN]
+//   --only PATTERN   the mutants whose table, name, module or test matches this regular expression
+// Last line: the counts. Exit code 1 when a mutant survived or could not be judged, or none matches, 2 on a usage error.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { basename, join, relative } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { basename, dirname, join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
+import { buildSync } from 'esbuild'
 
 const checkout = join(import.meta.dirname, '..')
-// The longest test of the suites takes four minutes.
-const limitMs = 600_000
-
-/** All tables, each mutant with the name of its table. */
-async function readTables() {
-  const folder = join(checkout, 'test/mutants')
-  const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.ts') && name !== 'mutant.ts')
-  const tables = names.sort().map(async (name) => {
-    const { mutants } = await import(pathToFileURL(join(folder, name)).href)
-    return mutants.map((mutant) => ({ table: basename(name, '.ts'), ...mutant }))
-  })
-  return (await Promise.all(tables)).flat()
-}
+const tables = join(checkout, 'test/mutants')
+// The longest test takes four minutes, all of them without a mutant half an hour.
+const [testS, soundS] = [600, 2400]
 
 /** A copy of the tree as it is now. */
 function copyTree() {
@@ -46,120 +36,143 @@ function copyTree() {
   return tree
 }
 
-function inTree(tree, args) {
-  const env = { ...process.env, NO_COLOR: '1', FAULTS: process.env.FAULTS ?? 'short' }
-  delete env.FORCE_COLOR
-  const { status, stdout, stderr } = spawnSync('npm', ['run', '-s', ...args], {
-    cwd: tree,
-    env,
-    encoding: 'utf8',
-    timeout: limitMs,
-    killSignal: 'SIGKILL',
-    maxBuffer: 1 << 28,
-  })
-  return { code: status ?? -1, output: `${stdout}${stderr}` }
+/** Every mutant, with its table and the project of its test. The tables are one script in the copy, for its switch. */
+function readMutants(tree) {
+  const names = readdirSync(tables).filter((name) => name !== 'mutant.ts')
+  const contents = names.map((name) => `export { mutants as ${basename(name, '.ts')} } from './${name}'`).join('\n')
+  const outfile = join(tree, 'mutants.cjs')
+  buildSync({ stdin: { contents, resolveDir: tables }, bundle: true, platform: 'node', outfile })
+  return Object.entries(createRequire(outfile)(outfile)).flatMap(([table, mutants]) =>
+    mutants.map((mutant) => ({ table, project: mutant.caughtBy.file.split('/')[1], ...mutant })),
+  )
 }
 
 /**
- * One test, by its name. `red`: it failed, or it did not end in time. `green`: it passed. `unknown`: no test of that
+ * The copy's switch: a file that has the name of the mutant that is on. Each process reads it with the first call of a
+ * function that some mutant wraps, and not while the start-up snapshot is made.
+ */
+const switchText = (tree) => `import { readFileSync } from 'node:fs'
+import { startupSnapshot } from 'node:v8'
+let on
+function read() {
+  const name = readFileSync('${tree}/mutant', 'utf8')
+  if (name === '') return {}
+  const tables = {}
+  new Function('module', 'require', readFileSync('${tree}/mutants.cjs', 'utf8'))(tables, process.getBuiltinModule)
+  return Object.values(tables.exports).flat().find((each) => each.name === name)
+}
+export function chosen(sound, module, name) {
+  if (startupSnapshot.isBuildingSnapshot()) return sound
+  on ??= read()
+  return on.module === module && on.wraps === name ? on.by(sound) : sound
+}
+`
+
+/** Puts the switch into the copy: each function that a mutant wraps has another name there, and is called through it. */
+function putSwitch(tree, mutants) {
+  writeFileSync(join(tree, 'mutant'), '')
+  writeFileSync(join(tree, 'src/switch.ts'), switchText(tree))
+  for (const [module, own] of Map.groupBy(mutants, (mutant) => mutant.module)) {
+    const path = join(tree, module)
+    let text = `${readFileSync(path, 'utf8')}\nimport { chosen } from '${relative(dirname(module), 'src/switch.ts')}'\n`
+    for (const name of new Set(own.map(({ wraps }) => wraps))) {
+      const head = new RegExp(`^export ((?:async )?function\\*? )${name}\\b`, 'm')
+      if (!head.test(text)) throw new Error(`${module} exports no function ${name}`)
+      const call = `chosen(${name}_sound, '${module}', '${name}')(...args)`
+      text = `${text.replace(head, `$1${name}_sound`)}export function ${name}(...args) {\n  return ${call}\n}\n`
+    }
+    writeFileSync(path, text)
+  }
+}
+
+function inTree(tree, limitS, args) {
+  const env = { ...process.env, NO_COLOR: '1' }
+  delete env.FORCE_COLOR
+  const words = ['--kill-after=10', limitS, 'npm', 'run', '-s', ...args]
+  const { status, stdout, stderr } = spawnSync('timeout', words, {
+    cwd: tree,
+    env,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  })
+  return { code: status, output: `${stdout}${stderr}` }
+}
+
+/**
+ * Tests by their names. `red`: it failed, or none of them ended in time. `green`: it passed. `unknown`: no test of that
  * name ran. The output says why.
  */
-function runTest(tree, { project, file, test }) {
+function runTests(tree, limitS, project, tests) {
   const report = join(tree, 'mutant-report.json')
   rmSync(report, { force: true })
-  const name = test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/%[sdifjo]|\\\$[\w.]+/g, '.*')
+  const patterns = tests.map(({ test }) =>
+    test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/%[sdifjo]|\\\$[\w.]+/g, '.*'),
+  )
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
-  const { code, output } = inTree(tree, [`test:${project}`, '--', ...reporters, '-t', name, file])
-  if (!existsSync(report)) return { colour: code === -1 ? 'red' : 'unknown', output }
-  const results = JSON.parse(readFileSync(report, 'utf8')).testResults.flatMap((each) => each.assertionResults)
-  const count = (status) => results.filter((each) => each.status === status).length
-  if (count('failed') > 0) return { colour: 'red', output }
-  return { colour: code === 0 && count('passed') > 0 ? 'green' : 'unknown', output }
+  const files = new Set(tests.map(({ file }) => file))
+  const words = [`test:${project}`, '--', ...reporters, '-t', patterns.join('|'), ...files]
+  const { code, output } = inTree(tree, limitS, words)
+  const ran = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).testResults : []
+  const colours = tests.map(({ file }, at) => {
+    if (!existsSync(report)) return code === 124 || code === 137 ? 'red' : 'unknown'
+    const results = ran.filter(({ name }) => name === join(tree, file)).flatMap((each) => each.assertionResults)
+    const own = results.filter(({ fullName }) => new RegExp(patterns[at]).test(fullName)).map(({ status }) => status)
+    return own.includes('failed') ? 'red' : own.includes('passed') ? 'green' : 'unknown'
+  })
+  return { colours, output }
 }
 
-/** Makes the defect and runs its test; the source is put back. `caught`, `SURVIVED`, or why it cannot be judged. */
-function judge(tree, { file, find, replace, caughtBy }) {
-  const path = join(tree, file)
-  const sound = readFileSync(path, 'utf8')
-  const parts = sound.split(find)
-  if (parts.length !== 2) return { verdict: `its text occurs ${parts.length - 1} times in ${file}` }
-  writeFileSync(path, parts.join(replace))
-  try {
-    if (caughtBy.project !== 'unit') {
-      const { code, output } = inTree(tree, ['build'])
-      if (code !== 0) return { verdict: 'does not build', output }
-    }
-    const { colour, output } = runTest(tree, caughtBy)
-    return { verdict: { red: 'caught', green: 'SURVIVED', unknown: 'its test did not run' }[colour], output }
-  } finally {
-    writeFileSync(path, sound)
-  }
-}
-
-const keyOf = ({ project, file, test }) => `${project} ${file} ${test}`
-
-/** The tests that are not green without a defect: what they catch means nothing. */
+/** The tests that are not green without a mutant, as `FILE: TEST`: what they catch means nothing. */
 function unsoundTests(tree, mutants) {
-  const tests = new Map(mutants.map(({ caughtBy }) => [keyOf(caughtBy), caughtBy]))
-  if ([...tests.values()].some(({ project }) => project !== 'unit')) {
-    const { code, output } = inTree(tree, ['build'])
-    if (code !== 0) throw new Error(`the sound tree does not build:\n${output}`)
-  }
   const unsound = new Set()
-  for (const [key, test] of tests) {
-    const { colour, output } = runTest(tree, test)
-    if (colour === 'green') continue
-    unsound.add(key)
-    console.log(`not green on the sound tree: ${test.file}: ${test.test}\n${tail(output)}`)
+  for (const [project, own] of Map.groupBy(mutants, (mutant) => mutant.project)) {
+    const tests = [...new Map(own.map(({ caughtBy }) => [keyOf(caughtBy), caughtBy])).values()]
+    const { colours, output } = runTests(tree, soundS, project, tests)
+    for (const [at, test] of tests.entries()) if (colours[at] !== 'green') unsound.add(keyOf(test))
+    if (unsound.size > 0) console.log(`not green without a mutant:\n${[...unsound].join('\n')}\n${tail(output)}`)
   }
   return unsound
 }
 
+const keyOf = ({ file, test }) => `${file}: ${test}`
 const tail = (output) => output.split('\n').slice(-25).join('\n')
 
-function parse() {
+function readPattern() {
   try {
-    const options = {
-      only: { type: 'string', default: '' },
-      part: { type: 'string', default: '1/1' },
-      'no-sound': { type: 'boolean', default: false },
-    }
-    const { values } = parseArgs({ options })
-    const [, nth, of] = /^(\d+)\/(\d+)$/.exec(values.part)?.map(Number) ?? []
-    if (!(nth >= 1 && nth <= of)) throw new Error(`--part ${values.part}: wanted is for example 1/4`)
-    return { only: new RegExp(values.only), nth, of, isSoundFirst: !values['no-sound'] }
+    return new RegExp(parseArgs({ options: { only: { type: 'string', default: '' } } }).values.only)
   } catch (error) {
     console.error(`mutants: ${error.message}`)
     process.exit(2)
   }
 }
 
-const { only, nth, of, isSoundFirst } = parse()
-const mutants = (await readTables())
-  .filter(({ table, name, file, caughtBy }) =>
-    [table, name, file, caughtBy.file, caughtBy.test].some((text) => only.test(text)),
-  )
-  .filter((_, at) => at % of === nth - 1)
-if (mutants.length === 0) {
-  console.error(`mutants: none matches ${only}`)
-  process.exit(2)
-}
+const only = readPattern()
 const tree = copyTree()
 process.on('exit', () => rmSync(tree, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130))
-const unsound = isSoundFirst ? unsoundTests(tree, mutants) : new Set()
-const counts = { caught: 0, survived: 0, unknown: 0 }
-for (const mutant of mutants) {
-  const start = performance.now()
-  const { verdict, output = '' } = unsound.has(keyOf(mutant.caughtBy))
-    ? { verdict: 'its test is not green on the sound tree' }
-    : judge(tree, mutant)
-  counts[{ caught: 'caught', SURVIVED: 'survived' }[verdict] ?? 'unknown'] += 1
-  const seconds = ((performance.now() - start) / 1000).toFixed(0)
-  const { file, test } = mutant.caughtBy
-  console.log(`${verdict.padEnd(8)} ${seconds.padStart(4)} s  ${mutant.table}: ${mutant.name}`)
-  console.log(`                 ${file.replace('test/', '')}: ${test}`)
-  if (verdict !== 'caught' && output !== '') console.log(tail(output))
+const all = readMutants(tree)
+putSwitch(tree, all)
+const mutants = all.filter(({ table, name, module, caughtBy }) =>
+  [table, name, module, keyOf(caughtBy)].some((text) => only.test(text)),
+)
+if (mutants.some(({ project }) => project !== 'unit')) {
+  const { code, output } = inTree(tree, testS, ['build'])
+  if (code !== 0) throw new Error(`the copy does not build:\n${output}`)
 }
-console.log(`\n${counts.caught} caught, ${counts.survived} survived, ${counts.unknown} not judged`)
-process.exitCode = counts.survived + counts.unknown > 0 ? 1 : 0
+const unsound = unsoundTests(tree, mutants)
+const counts = { caught: 0, survived: 0, 'not judged': 0 }
+for (const { table, name, project, caughtBy } of mutants) {
+  const start = performance.now()
+  writeFileSync(join(tree, 'mutant'), name)
+  const { colours, output } = unsound.has(keyOf(caughtBy))
+    ? { colours: ['unknown'], output: 'its test is not green without a mutant' }
+    : runTests(tree, testS, project, [caughtBy])
+  const verdict = { red: 'caught', green: 'survived', unknown: 'not judged' }[colours[0]]
+  counts[verdict] += 1
+  const seconds = ((performance.now() - start) / 1000).toFixed(0)
+  console.log(`${verdict.padEnd(10)} ${seconds.padStart(4)} s  ${table}: ${name}`)
+  console.log(`                   ${keyOf(caughtBy).replace('test/', '')}`)
+  if (verdict !== 'caught') console.log(tail(output))
+}
+console.log(`\n${counts.caught} caught, ${counts.survived} survived, ${counts['not judged']} not judged`)
+process.exitCode = counts.survived + counts['not judged'] > 0 || mutants.length === 0 ? 1 : 0

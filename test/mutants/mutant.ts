@@ -1,20 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mutant is a small defect in the source that a named test must see. `npm run mutants` makes each in a copy of the
-// tree, builds, runs its test and wants it red: a test that stays green guards nothing.
+// A mutant is a small defect that a named test must see: an exported function of a module behaves otherwise.
+// `npm run mutants` switches each on in a copy of the tree, runs its test and wants it red: a test that stays green
+// guards nothing. Tables import types alone of src: they are loaded beside it.
 
-/**
- * One defect. `find` occurs exactly once in `file`; `test` is the test's name, or a part of it, as it stands in
- * `caughtBy.file`: `%s` or `$name` is any text.
- */
-export interface Mutant {
+/** Whose functions mutants wrap: the compiler sees a function that is gone or takes something else. */
+interface Modules {
+  'src/cni/error.ts': typeof import('../../src/cni/error.ts')
+  'src/cni/config-head.ts': typeof import('../../src/cni/config-head.ts')
+  'src/cni/result-shapes.ts': typeof import('../../src/cni/result-shapes.ts')
+  'src/commands/attach/intent.ts': typeof import('../../src/commands/attach/intent.ts')
+  'src/commands/attach/range-overlap.ts': typeof import('../../src/commands/attach/range-overlap.ts')
+  'src/commands/call/attachment-records.ts': typeof import('../../src/commands/call/attachment-records.ts')
+  'src/commands/call/dispatch.ts': typeof import('../../src/commands/call/dispatch.ts')
+  'src/commands/recover/orphans.ts': typeof import('../../src/commands/recover/orphans.ts')
+  'src/commands/recover/reconcile.ts': typeof import('../../src/commands/recover/reconcile.ts')
+  'src/commands/recover/without-record.ts': typeof import('../../src/commands/recover/without-record.ts')
+  'src/commands/teardown/attachments.ts': typeof import('../../src/commands/teardown/attachments.ts')
+  'src/commands/teardown/delegated-lease.ts': typeof import('../../src/commands/teardown/delegated-lease.ts')
+  'src/commands/teardown/remove-attachment.ts': typeof import('../../src/commands/teardown/remove-attachment.ts')
+  'src/commands/verbs/check.ts': typeof import('../../src/commands/verbs/check.ts')
+  'src/commands/verbs/gc.ts': typeof import('../../src/commands/verbs/gc.ts')
+  'src/config/bridge.ts': typeof import('../../src/config/bridge.ts')
+  'src/drivers/attach.ts': typeof import('../../src/drivers/attach.ts')
+  'src/drivers/bridge.ts': typeof import('../../src/drivers/bridge.ts')
+  'src/drivers/specs.ts': typeof import('../../src/drivers/specs.ts')
+  'src/features/accept-place.ts': typeof import('../../src/features/accept-place.ts')
+  'src/features/bandwidth.ts': typeof import('../../src/features/bandwidth.ts')
+  'src/features/firewall.ts': typeof import('../../src/features/firewall.ts')
+  'src/features/host-ports.ts': typeof import('../../src/features/host-ports.ts')
+  'src/features/listening.ts': typeof import('../../src/features/listening.ts')
+  'src/features/masquerade.ts': typeof import('../../src/features/masquerade.ts')
+  'src/features/port-conditions.ts': typeof import('../../src/features/port-conditions.ts')
+  'src/features/tuning.ts': typeof import('../../src/features/tuning.ts')
+  'src/model/names.ts': typeof import('../../src/model/names.ts')
+  'src/model/tables.ts': typeof import('../../src/model/tables.ts')
+  'src/plan/ipam/allocate.ts': typeof import('../../src/plan/ipam/allocate.ts')
+  'src/plan/ipam/bridge-addresses.ts': typeof import('../../src/plan/ipam/bridge-addresses.ts')
+  'src/plan/ipam/range-overlap.ts': typeof import('../../src/plan/ipam/range-overlap.ts')
+  'src/plan/order/difference.ts': typeof import('../../src/plan/order/difference.ts')
+  'src/plan/order/facts.ts': typeof import('../../src/plan/order/facts.ts')
+  'src/plan/order/stage.ts': typeof import('../../src/plan/order/stage.ts')
+  'src/plan/order/stages.ts': typeof import('../../src/plan/order/stages.ts')
+  'src/plan/recovery/config-digest.ts': typeof import('../../src/plan/recovery/config-digest.ts')
+  'src/plan/recovery/verdicts.ts': typeof import('../../src/plan/recovery/verdicts.ts')
+  'src/plan/state/kinds.ts': typeof import('../../src/plan/state/kinds.ts')
+  'src/plan/state/state-files.ts': typeof import('../../src/plan/state/state-files.ts')
+  'src/system/files/files.ts': typeof import('../../src/system/files/files.ts')
+  'src/system/ipam/ipam.ts': typeof import('../../src/system/ipam/ipam.ts')
+  'src/system/ipam/own-types.ts': typeof import('../../src/system/ipam/own-types.ts')
+  'src/system/ipam/upstream-leases.ts': typeof import('../../src/system/ipam/upstream-leases.ts')
+  'src/system/kernel/host-namespace.ts': typeof import('../../src/system/kernel/host-namespace.ts')
+  'src/system/kernel/kernel-files.ts': typeof import('../../src/system/kernel/kernel-files.ts')
+  'src/system/kernel/netns.ts': typeof import('../../src/system/kernel/netns.ts')
+  'src/system/process/call-processes.ts': typeof import('../../src/system/process/call-processes.ts')
+  'src/system/process/process-identity.ts': typeof import('../../src/system/process/process-identity.ts')
+  'src/system/process/runner.ts': typeof import('../../src/system/process/runner.ts')
+  'src/system/store/addresses.ts': typeof import('../../src/system/store/addresses.ts')
+  'src/system/store/lock.ts': typeof import('../../src/system/store/lock.ts')
+  'src/system/store/records.ts': typeof import('../../src/system/store/records.ts')
+  'src/tools/batches.ts': typeof import('../../src/tools/batches.ts')
+  'src/tools/nft.ts': typeof import('../../src/tools/nft.ts')
+}
+
+type Path = keyof Modules
+
+/** `wraps`: an exported function of `module`, in place of which the copy calls what `by` makes of it. */
+interface Of<P extends Path, N extends keyof Modules[P]> {
   /** One sentence: what the defect does. */
   readonly name: string
-  readonly file: string
-  readonly find: string
-  readonly replace: string
-  readonly caughtBy: {
-    readonly project: 'unit' | 'netns' | 'e2e' | 'faults'
-    readonly file: string
-    readonly test: string
-  }
+  readonly module: P
+  readonly wraps: N
+  readonly by: (original: Modules[P][N]) => Modules[P][N]
+  /** The test's name, or a part of it, as it stands in the file, where `%s` or `$name` is any text. */
+  readonly caughtBy: { readonly file: `test/${'unit' | 'netns' | 'e2e'}/${string}`; readonly test: string }
 }
+
+export type Mutant = { [P in Path]: { [N in keyof Modules[P]]: Of<P, N> }[keyof Modules[P]] }[Path]
