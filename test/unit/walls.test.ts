@@ -127,7 +127,7 @@ describe('src/', () => {
   it('asks for a mode by its name in few places: the configuration, loopback without a driver, the text of lint', () => {
     const files = offenders(({ text }) => modeByName.test(text.replace(/^ *(?:\/\/|\*).*$/gm, '')))
     expect(files).toEqual([
-      ...['config/config.ts', 'cli/lint/file.ts', 'cli/lint/semantics.ts', 'cli/plan/assume.ts', 'cli/plan/plan.ts'],
+      ...['config/config.ts', 'cli/lint/file.ts', 'cli/plan/assume.ts', 'cli/plan/plan.ts'],
       ...['commands/verbs/check.ts', 'commands/verbs/status.ts'],
     ])
   })

@@ -3,7 +3,7 @@
 
 import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
-import { lookUp } from '../../cni/json.ts'
+import { isObject, lookUp } from '../../cni/json.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
 import { status } from '../../commands/verbs/status.ts'
@@ -16,7 +16,6 @@ import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { upstreamAddresses, upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { takenAddresses } from '../../system/store/addresses.ts'
-import { bridgeOf } from '../lint/directory-findings.ts'
 import { readOwn } from '../lint/own-plugin.ts'
 import { canonical, overlapOf, subnetsOf } from '../lint/semantics.ts'
 import { asOwn } from '../node/own-type.ts'
@@ -84,6 +83,19 @@ function otherBridge({ type, conf }: PluginFacts, host: ObservedNamespace, links
 function bridgesOf({ type, conf, isOwn }: PluginFacts): readonly string[] {
   const isBridge = ['bridge', 'flannel'].includes(type) || (isOwn && (lookUp(conf, 'mode') ?? 'bridge') === 'bridge')
   return isBridge ? [bridgeOf(conf) ?? 'cni0'] : []
+}
+
+/** The bridge of a plugin; by default cni0 (bridge.go; flannel delegates to bridge). */
+export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | undefined {
+  const type = lookUp(conf, 'type')
+  if (type === 'flannel') {
+    const given = lookUp(conf, 'delegate')
+    const delegate = isObject(given) ? given : {}
+    return bridgeOf({ ...delegate, type: lookUp(delegate, 'type') ?? 'bridge' })
+  }
+  const name = lookUp(conf, 'bridge')
+  if (typeof name === 'string' && name !== '') return name
+  return type === 'bridge' ? 'cni0' : undefined
 }
 
 /** A likely pod address of the range: the third, behind the gateway. */

@@ -1,41 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configurations in NetworkAttachmentDefinitions: each is examined like a file, and shown at its place.
 
-import {
-  CST,
-  isMap,
-  isScalar,
-  isSeq,
-  Lexer,
-  type Node,
-  parseAllDocuments,
-  type Scalar,
-  visit,
-  type YAMLMap,
-  type YAMLParseError,
-} from 'yaml'
+import { isMap, isScalar, isSeq, parseAllDocuments, type Scalar, type YAMLMap } from 'yaml'
 import type { Finding } from '../shell/findings.ts'
 import { type FileLint, lintText } from './file.ts'
-import { type Found, findingAt, shown } from './finding.ts'
+import { type Found, findingAt } from './finding.ts'
 import type { Programs } from './programs.ts'
-import { type Directive, directiveInYaml, unrendered } from './templates.ts'
+import { unrendered } from './templates.ts'
 
 /** Looks at a file: a configuration, or definitions that contain configurations. */
 export function lintFile(file: string, text: string, programs: Programs): readonly FileLint[] {
   const found = attachmentsIn(text)
   if (found === undefined) return [lintText(file, text, programs)]
-  const faults = found.problems.map((each) => findingAt(file, text, { id: 'yaml-syntax', ...each }))
-  const problems = found.template === undefined ? faults : [findingAt(file, text, unrendered(found.template))]
+  const problems = found.problems.map((each) => findingAt(file, text, each))
   const lints = found.attachments.map((each) => lintAttachment(each, { file, text, programs }))
   const [first = { file, findings: [] }, ...more] = lints
   // The finding about the plugins' directory is reported once.
   const others = more.map((each) => ({ ...each, findings: each.findings.filter(({ id }) => id !== 'bin-dir-missing') }))
-  const unnamed = problems.length > 0 ? [] : found.attachments.filter(({ hasName }) => !hasName)
-  const nameless = unnamed.map(({ offset }) => findingAt(file, text, { ...noName, offset }))
-  return [{ ...first, findings: [...problems, ...nameless, ...first.findings] }, ...others]
+  return [{ ...first, findings: [...problems, ...first.findings] }, ...others]
 }
-
-const noName: Found = { id: 'attachment-unnamed', message: 'the definition has no metadata.name' }
 
 interface About {
   readonly file: string
@@ -77,8 +60,6 @@ function placedIn(finding: Finding, config: ConfigText, { file, text }: About): 
 interface Attachment {
   /** metadata.name: Multus gives it to a configuration without one. */
   readonly name: string | undefined
-  /** A name, or a generateName. */
-  readonly hasName: boolean
   readonly offset: number
   /** `none`: no spec.config, so Multus reads a file with the definition's name; `no-text`: spec.config is not text. */
   readonly config: ConfigText | 'none' | 'no-text'
@@ -90,41 +71,41 @@ interface ConfigText {
   readonly offsetOf: (at: number) => number
 }
 
-/**
- * The definitions of a file, and one problem of each document that is not YAML. `template`: the directive that causes
- * these problems.
- */
+/** The definitions of a file, and a problem of each document that is not YAML, or the template that causes them. */
 interface AttachmentsRead {
   readonly attachments: readonly Attachment[]
-  readonly problems: readonly YamlProblem[]
-  readonly template?: Directive
+  readonly problems: readonly (Found & { readonly offset: number })[]
 }
 
 /** Undefined if the text has no definition. */
 function attachmentsIn(text: string): AttachmentsRead | undefined {
   if (!text.includes('NetworkAttachmentDefinition')) return undefined
-  const { text: whole, unclosed } = withWholeQuotes(text)
+  const whole = withWholeQuotes(text)
   const documents = [parseAllDocuments(whole, { uniqueKeys: false, logLevel: 'silent', prettyErrors: false })].flat()
-  const sound = documents.filter((each) => each.errors.length === 0 && !hasObjectAsKey(each))
+  const sound = documents.filter(({ errors }) => errors.length === 0)
   const attachments = sound.flatMap(({ contents }) => itemsOf(contents)).map((item) => attachmentOf(item, whole))
   if (attachments.length === 0 && !/^[\s-]*(?:apiVersion|kind):/m.test(text)) return undefined
-  const template = directiveInYaml(text)
-  if (template !== undefined && sound.length < documents.length) return { attachments, problems: [], template }
-  if (unclosed.length > 0) return { attachments, problems: unclosed.map((offset) => unclosedQuote(text, offset)) }
+  if (sound.length === documents.length) return { attachments, problems: [] }
+  const template = unrendered(text)
+  if (template !== undefined) return { attachments, problems: [template] }
   // Later errors of a document follow from its first.
   const firsts = documents.flatMap(({ errors }) => errors.toSorted((a, b) => a.pos[0] - b.pos[0]).slice(0, 1))
-  return { attachments, problems: firsts.map((error) => problemOf(error, whole)) }
+  return { attachments, problems: firsts.map(({ message, pos }) => ({ id: 'yaml-syntax', message, offset: pos[0] })) }
 }
 
-/** `name: {{ .name }}` is YAML, an object with an object as its key, and Go reads no such object. */
-function hasObjectAsKey({ contents }: { readonly contents: Node | null }): boolean {
-  let hasOne = false
-  visit(contents, {
-    Pair: (_, { key }) => {
-      hasOne ||= isMap(key)
-    },
-  })
-  return hasOne
+/** A key with quoted text. */
+const quoted = /^[ \t-]*[\w./-]+:[ \t]+(?:'(?:[^']|'')*'|"(?:[^"\\]|\\[\s\S])*")/gm
+
+/**
+ * Quoted text over several lines on one line, of the same length. For libyaml and go-yaml, and so for kubectl, it ends
+ * at its closing quote; YAML 1.2 wants its lines deeper than the key (7.3.1), which many definitions are not.
+ */
+function withWholeQuotes(text: string): string {
+  const documents = text.split(/^(?=---(?:\s|$))/m)
+  // In double quotes a backslash at the end of a line joins it with the next one.
+  const lineEnd = (key: string) => (key.endsWith('"') ? /\\?\r?\n/g : /\r?\n/g)
+  const oneLine = (key: string) => key.replace(lineEnd(key), (found) => ' '.repeat(found.length))
+  return documents.map((document) => document.replace(quoted, oneLine)).join('')
 }
 
 function itemsOf(contents: unknown): readonly YAMLMap[] {
@@ -138,8 +119,7 @@ function attachmentOf(item: YAMLMap, text: string): Attachment {
   const name = item.getIn(['metadata', 'name'])
   const node = item.getIn(['spec', 'config'], true)
   const offset = item.range?.[0] ?? 0
-  const hasName = [name, item.getIn(['metadata', 'generateName'])].some((each) => (each ?? '') !== '')
-  const about = { name: typeof name === 'string' ? name : undefined, hasName, offset }
+  const about = { name: typeof name === 'string' ? name : undefined, offset }
   if (node === undefined || (isScalar(node) && (node.value === null || node.value === ''))) {
     return { ...about, config: 'none' }
   }
@@ -178,105 +158,4 @@ function isSame(char: string, source: string, at: number, hasEscapes: boolean): 
   return (
     hasEscapes && there === '\\' && (char === '\n' ? source[at + 1] === 'n' : char === '\t' && source[at + 1] === 't')
   )
-}
-
-// Errors of YAML texts in plain words.
-
-export interface YamlProblem {
-  readonly message: string
-  readonly cure?: string
-  readonly offset: number
-}
-
-function unclosedQuote(text: string, offset: number): YamlProblem {
-  const quote = text[offset] ?? ''
-  const cure = `close it with ${quote} after the text; ${quote === '"' ? '\\" is' : "'' is"} one inside of it`
-  return { message: `the text that begins with ${quote} here is not closed`, cure, offset }
-}
-
-/** The first error of a document in plain words; `text`: of the whole file. */
-function problemOf({ code, message, pos: [offset] }: YAMLParseError, text: string): YamlProblem {
-  const there = shown(text.slice(offset).trimStart().slice(0, 12).split('\n')[0])
-  const known: Readonly<Partial<Record<typeof code, string>>> = {
-    TAB_AS_INDENT: 'a tab is in the indent: YAML takes blanks only',
-    BAD_INDENT: 'the indent fits no line above it',
-    BAD_SCALAR_START: `${shown(text[offset])} begins a text: it has to be in quotes`,
-    BAD_DQ_ESCAPE: `${shown(text.slice(offset, offset + 2))} is nothing in double quotes: use single ones`,
-    BLOCK_AS_IMPLICIT_KEY: `a second ": " is on one line: text that has it needs quotes`,
-    MULTILINE_IMPLICIT_KEY: `there is no ":" behind the key at ${there}, or a value above it goes on`,
-    MISSING_CHAR: `a ":", a comma or a bracket is missing at ${there}`,
-    UNEXPECTED_TOKEN: `${there} does not belong here`,
-    BLOCK_IN_FLOW: `${there} stands inside of { } or [ ], where - and indents mean nothing`,
-  }
-  return { message: known[code] ?? message.split('\n')[0] ?? '', offset }
-}
-
-// Quoted text of YAML over several lines ends at its closing quote for libyaml and go-yaml, and so for kubectl,
-// whatever the indent. YAML 1.2 requires an indent deeper than the key (7.3.1), which many definitions of Multus lack.
-
-/** A text, and the places of quotes without an end: one in a document. */
-interface Quotes {
-  /** As long as the original: places in it are places in the file. */
-  readonly text: string
-  readonly unclosed: readonly number[]
-}
-
-/** Each such text costs a scan of the document. */
-const mostTexts = 200
-
-const ends = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"\\]*(?:\\[\s\S][^"\\]*)*"/y } as const
-
-/** Puts each quoted text with a too small indent on one line: line ends become blanks. */
-function withWholeQuotes(text: string): Quotes {
-  const unclosed: number[] = []
-  let whole = ''
-  for (const document of text.split(/^(?=---(?:\s|$))/m)) {
-    const read = inDocument(document)
-    if (read.unclosed !== undefined) unclosed.push(whole.length + read.unclosed)
-    whole += read.text
-  }
-  return { text: whole, unclosed }
-}
-
-function inDocument(text: string): { readonly text: string; readonly unclosed?: number } {
-  let whole = text
-  for (let turn = 0; turn < mostTexts; turn++) {
-    const from = cutQuote(whole)
-    if (from === undefined) return { text: whole }
-    const quoted = quotedAt(whole, from)
-    if (quoted === undefined) return { text: whole, unclosed: from }
-    whole = whole.slice(0, from) + onOneLine(quoted) + whole.slice(from + quoted.length)
-  }
-  return { text: whole }
-}
-
-/** The beginning of the first quoted text that YAML 1.2 ends before its closing quote. */
-function cutQuote(text: string): number | undefined {
-  let at = 0
-  for (const lexeme of new Lexer().lex(text)) {
-    const quote = lexeme[0] ?? ''
-    if (isQuoted(lexeme) && (lexeme.length === 1 || !lexeme.endsWith(quote))) return at
-    // Marks of the lexer have no text.
-    if (![CST.DOCUMENT, CST.FLOW_END, CST.SCALAR].includes(lexeme)) at += lexeme.length
-  }
-  return undefined
-}
-
-function isQuoted(lexeme: string): boolean {
-  const type = CST.tokenType(lexeme)
-  return type === 'single-quoted-scalar' || type === 'double-quoted-scalar'
-}
-
-/** From the quote at `from` to its closing quote; undefined if the document ends before. */
-function quotedAt(text: string, from: number): string | undefined {
-  const end = ends[text[from] as keyof typeof ends]
-  end.lastIndex = from
-  const quoted = end.exec(text)?.[0]
-  return quoted === undefined || /\n(?:---|\.\.\.)(?:\s|$)/.test(quoted) ? undefined : quoted
-}
-
-function onOneLine(quoted: string): string {
-  // In double quotes a backslash at the end of a line joins it with the next one.
-  const lineEnd = quoted.startsWith('"') ? /\\?\r?\n/g : /\r?\n/g
-  return quoted.replace(lineEnd, (found) => ' '.repeat(found.length))
 }

@@ -4,7 +4,6 @@
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { oneLine } from '../../cni/error.ts'
-import { isObject, lookUp } from '../../cni/json.ts'
 import { namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 import type { RuntimeName } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
@@ -13,7 +12,6 @@ import type { FileLint } from './file.ts'
 import { findingIn } from './finding.ts'
 import type { Candidate, Choice, Prediction } from './predict.ts'
 import { overlapOf, subnetsOf } from './semantics.ts'
-import { mainTypes } from './upstream.ts'
 
 export interface LookedAt {
   readonly lint: FileLint
@@ -47,8 +45,6 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
     ...later(about),
     ...sameNames(about),
     ...overlaps(about),
-    ...bridges(about),
-    ...markBits(about),
     ...ignored,
     ...(isDifferenceTold(about) ? [] : difference(about)),
   ]
@@ -105,16 +101,8 @@ function skips({ directory, names, prediction: { skipped } }: DirectoryAbout): r
 function later({ directory, looked, prediction: { containerd, crio } }: DirectoryAbout): readonly Finding[] {
   const used = [containerd.file, crio.file]
   const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
-  const first = looked[0]?.candidate.name
-  const taken = looked.map(({ candidate }) => candidate).filter(({ name }) => used.includes(name))
-  return whole.map(({ candidate }) => {
-    const message = `${first} is before it in the order of names`
-    const cluster = shadowedCluster(candidate, taken)
-    const found = { id: 'sorted-later', message } as const
-    if (cluster === undefined) return findingIn(join(directory, candidate.name), found)
-    const told = `${message}: pods do not get the network of ${cluster}`
-    return findingIn(join(directory, candidate.name), { ...found, message: told, severity: 'warning' })
-  })
+  const message = `${looked[0]?.candidate.name} is before it in the order of names`
+  return whole.map(({ candidate }) => findingIn(join(directory, candidate.name), { id: 'sorted-later', message }))
 }
 
 function sameNames({ looked }: DirectoryAbout): readonly Finding[] {
@@ -142,40 +130,6 @@ function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
       return [findingIn(lint.file, { id: 'subnets-overlap', message })]
     }),
   )
-}
-
-/** Networks that share a bridge: reported once a bridge, at the last of them. */
-function bridges({ looked }: DirectoryAbout): readonly Finding[] {
-  const byBridge = new Map<string, LookedAt[]>()
-  for (const each of looked) {
-    const named = (each.lint.list?.plugins ?? []).flatMap(({ conf }) => bridgeOf(conf) ?? [])
-    for (const name of named) byBridge.set(name, [...(byBridge.get(name) ?? []), each])
-  }
-  return [...byBridge].flatMap(([bridge, all]) => {
-    const networks = [...new Set(all.map(({ lint }) => lint.list?.name))]
-    const last = all.at(-1)
-    if (networks.length < 2 || last === undefined) return []
-    const message = `${networks.length} networks are on the bridge ${bridge}: ${networks.join(', ')}`
-    return [findingIn(last.lint.file, { id: 'bridge-shared', message })]
-  })
-}
-
-/** Bits of the mark: the lowest is used (features/firewall.ts). */
-function markBits({ looked }: DirectoryAbout): readonly Finding[] {
-  const bits = looked.flatMap(({ lint }) =>
-    (lint.list?.plugins ?? []).flatMap(({ conf }) => {
-      const firewall = lookUp(conf, 'firewall')
-      const bit = isObject(firewall) ? lookUp(firewall, 'acceptMarkBit') : undefined
-      return typeof bit === 'number' ? [{ lint, bit }] : []
-    }),
-  )
-  const lowest = Math.min(...bits.map(({ bit }) => bit))
-  return bits
-    .filter(({ bit }) => bit !== lowest)
-    .map(({ lint, bit }) => {
-      const message = `firewall.acceptMarkBit is ${bit}, and ${lowest} in another file: ${lowest} is used for both`
-      return findingIn(lint.file, { id: 'mark-bits-differ', message })
-    })
 }
 
 /** The runtimes of the node. cnitool is a person's tool: its choice alone is a note. */
@@ -216,38 +170,6 @@ export function choicesText({ containerd, crio, cnitool }: Prediction, names: re
 function choiceText(who: string, choice: Choice): string {
   if (choice.file === undefined) return `${who} uses nothing: ${choice.reason}`
   return `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
-}
-
-// A cluster's network behind another file: "pods get addresses of the wrong range" (flannel#1437).
-
-/** Plugins whose agents write the file themselves: the cluster is meant to use it. */
-const clusterTypes: readonly string[] = [
-  ...['flannel', 'calico', 'cilium-cni', 'antrea', 'weave-net', 'kube-ovn', 'ovn-k8s-cni-overlay', 'aws-cni'],
-  ...['azure-vnet', 'terway'],
-]
-
-/** The cluster's plugin in this file, if a runtime uses a file of `used` with an upstream plugin only. */
-function shadowedCluster({ load }: Candidate, used: readonly Candidate[]): string | undefined {
-  const first = typeOf(load)
-  const isPlain = used.some((each) => mainTypes.includes(typeOf(each.load) ?? ''))
-  return first !== undefined && clusterTypes.includes(first) && isPlain ? first : undefined
-}
-
-function typeOf(load: Candidate['load']): string | undefined {
-  return 'problem' in load ? undefined : load.types[0]
-}
-
-/** The bridge of a plugin; by default cni0 (bridge.go; flannel delegates to bridge). */
-export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | undefined {
-  const type = lookUp(conf, 'type')
-  if (type === 'flannel') {
-    const given = lookUp(conf, 'delegate')
-    const delegate = isObject(given) ? given : {}
-    return bridgeOf({ ...delegate, type: lookUp(delegate, 'type') ?? 'bridge' })
-  }
-  const name = lookUp(conf, 'bridge')
-  if (typeof name === 'string' && name !== '') return name
-  return type === 'bridge' ? 'cni0' : undefined
 }
 
 // Whether a running containerd watches the current directory. It watches only the directory that existed at its start

@@ -3,7 +3,6 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { lookUp } from '../../cni/json.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import { directoryFindings, type LookedAt, notWatching } from './directory-findings.ts'
@@ -29,7 +28,6 @@ interface DirectoryLint {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
-  readonly chains?: readonly Chain[]
   /** The directory, or a file of it, is missing or unreadable. */
   readonly couldNotLook?: true
   readonly lints?: readonly FileLint[]
@@ -74,7 +72,7 @@ export function lintDirectory(
   ]
   const findings = [...ofFiles, ...ofDirectory]
   const lints = looked.map(({ lint }) => lint)
-  return { files, findings, prediction, chains: chainsOf(lints), lints }
+  return { files, findings, prediction, lints }
 }
 
 /** Settings of the runtimes that change their choice. */
@@ -188,19 +186,4 @@ function watchFindings(directory: string, readers: readonly NodeRuntime[]): read
   return not.map((pid) =>
     findingIn(directory, { id: 'dir-not-watched', message: `containerd (process ${pid}) does not watch it` }),
   )
-}
-
-/** The types of the plugins of a file in the order of each verb. */
-export interface Chain {
-  readonly file: string
-  readonly add: readonly string[]
-  readonly del: readonly string[]
-}
-
-/** The chains of the files that have more than one plugin. */
-export function chainsOf(files: readonly FileLint[]): readonly Chain[] {
-  return files.flatMap(({ file, list }) => {
-    const add = (list?.plugins ?? []).map(({ conf }) => String(lookUp(conf, 'type')))
-    return add.length < 2 ? [] : [{ file, add, del: add.toReversed() }]
-  })
 }

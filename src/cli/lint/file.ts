@@ -9,7 +9,7 @@ import { isInterfaceMode } from '../../drivers/drivers.ts'
 import type { Finding } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, findingAtKey, findingIn, type Source, shown } from './finding.ts'
-import { type Form, formOf, type ListRead, type PluginEntry, readList, withVersionCures } from './list.ts'
+import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
 import { rangesInUse } from './node.ts'
 import { keysWithoutEffect, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
@@ -19,14 +19,13 @@ import { isPlaceholder, placeholders, standInsOf } from './templates.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import {
   chainedTypes,
-  flannelKeys,
   ipamTypeMissing,
+  isKnownType,
   libcniProblems,
   mainTypes,
   pathAsType,
   upstreamShape,
   valueProblems,
-  versionProblem,
 } from './upstream.ts'
 
 /** `list` and `form` are absent if the file is not a JSON object. */
@@ -35,7 +34,6 @@ export interface FileLint {
   readonly findings: readonly Finding[]
   readonly form?: Form
   readonly list?: ListRead
-  readonly root?: Source['root']
 }
 
 /** `file` is the name of the text; its extension selects the form. */
@@ -46,7 +44,7 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   const { list, found } = lintSource(source, form, programs)
   const all = [...findings, ...found.map((each) => findingAtKey(source, each))]
   const sorted = all.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
-  return { file, findings: [...sorted, ...binDir(file, programs)], form, list, root: source.root }
+  return { file, findings: [...sorted, ...binDir(file, programs)], form, list }
 }
 
 /** Findings about a JSON object, each with the steps to its place. */
@@ -63,7 +61,7 @@ export function lintSource(
   const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
   const unfilled = [...templates, ...standInsOf(source)]
   const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, unfilled))
-  return { list, found: withVersionCures([...templates, ...others], list, programs) }
+  return { list, found: [...templates, ...others] }
 }
 
 /** A valid name for a file without one, so that the rest can be read. */
@@ -127,7 +125,7 @@ function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): rea
     ...unknown,
     ...found,
     ...keysWithoutEffect(entry, mode),
-    ...(conf === undefined ? [] : [...ownSemantics(entry, conf), ...rangesInUse(entry, conf, programs.host?.())]),
+    ...(conf === undefined ? [] : [...ownSemantics(entry), ...rangesInUse(entry, conf, programs.host?.())]),
   ]
 }
 
@@ -147,31 +145,18 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
   const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type), ...libcniProblems(entry)]
   const shape = upstreamShape(type, ipamType)
-  if (shape === undefined) return [...found, ...flannelKeys(entry, type)]
-  const ofIpam = ipamProblems(entry, type, head)
-  found.push(
-    ...valueProblems(entry, type),
-    ...(hasVirtualMachine(about.list) ? ofIpam.filter(({ id }) => id !== 'no-default-route') : ofIpam),
-  )
-  found.push(...ipamTypeMissing(entry, type))
-  if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
+  if (shape === undefined) return found
+  // A plugin that lint does not know may give the default route, as tc-redirect-tap of Firecracker does to its guest.
+  const areAllKnown = about.list.plugins.every(({ conf: each }) => isKnownType(lookUp(each, 'type')))
+  const ofIpam = ipamProblems(entry, type, head).filter(({ id }) => areAllKnown || id !== 'no-default-route')
+  found.push(...valueProblems(entry, type), ...ofIpam, ...ipamTypeMissing(entry, type))
   // The effect on pods does not matter if the plugin refuses each ADD.
   if (found.length === 0) found.push(...portmapPlugin(entry))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
-  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asNote)
+  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))
   // A misspelt key is one finding, not a missing key as well.
   const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
   return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
-}
-
-/** tc-redirect-tap of Firecracker: the guest takes its default route from the result's gateway, not from a route. */
-function hasVirtualMachine({ plugins }: ListRead): boolean {
-  return plugins.some(({ conf }) => lookUp(conf, 'type') === 'tc-redirect-tap')
-}
-
-/** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */
-function asNote(found: Found): Found {
-  return found.steps?.at(-1) === 'addIf' ? { ...found, severity: 'note' } : found
 }
 
 function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {

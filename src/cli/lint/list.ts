@@ -3,10 +3,9 @@
 // exactly, as in libcni; those of a single configuration without case.
 
 import { isObject, lookUp } from '../../cni/json.ts'
-import { atLeast, type CniVersion, supportedVersions } from '../../cni/result.ts'
+import { type CniVersion, supportedVersions } from '../../cni/result.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, type Source, type Step, shown } from './finding.ts'
-import type { Programs } from './programs.ts'
 import { isRemark, shapeOf, unknownKey } from './unknown-keys.ts'
 
 /** nerdctl finds its networks by these (netutil.go), podman keeps labels in `args` (cni_types.go). */
@@ -76,7 +75,7 @@ function readVersion(one: unknown, many: unknown): { version: CniVersion | undef
     return { version: undefined, found: [...found, { id: 'wrong-type', message, steps: ['cniVersion'] }] }
   }
   const newest = supportedVersions.findLast((version) => one === version || named.includes(version))
-  if (newest !== undefined) return { version: newest, found: [...found, ...oldVersion(newest)] }
+  if (newest !== undefined) return { version: newest, found }
   if (one === undefined || one === null || one === '') {
     const message = 'there is no cniVersion: it counts as 0.1.0'
     return { version: '0.1.0', found: [...found, { id: 'cni-version-missing', message, steps: [] }] }
@@ -90,12 +89,6 @@ function unknownVersion(version: string): Found {
   const message = `cniVersion: ${shown(version)} is no version of CNI`
   const hint = meant === undefined ? message : `${message}; did you mean "${meant}"?`
   return { id: 'cni-version-unknown', message: hint, steps: ['cniVersion'], isAboutValue: true }
-}
-
-function oldVersion(version: CniVersion): readonly Found[] {
-  if (atLeast(version, '1.1.0')) return []
-  const missing = atLeast(version, '0.4.0') ? 'STATUS and GC' : 'CHECK, STATUS and GC'
-  return [{ id: 'cni-version-old', message: `with ${version} no runtime calls ${missing}`, steps: ['cniVersion'] }]
 }
 
 function readPlugins(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
@@ -169,25 +162,5 @@ function keyProblems(root: Source['root'], form: Form): readonly Found[] {
     const found = unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' })
     // Other tools keep their own data in these keys.
     return found.cure === undefined ? { ...found, severity: 'note' } : found
-  })
-}
-
-// Chooses a cniVersion that all plugins of the file speak: a newer one would break the node.
-
-/** Adapts the cure of a finding about an old or missing cniVersion, and drops the finding if there is no cure. */
-export function withVersionCures(found: readonly Found[], list: ListRead, programs: Programs): readonly Found[] {
-  if (!programs.hasDirectory) return found
-  const types = list.plugins.map(({ conf }) => lookUp(conf, 'type')).filter((type) => typeof type === 'string')
-  // A missing or silent program may be older than the others.
-  const haveAllAnswered = types.every((type) => programs.problemOf(type, undefined) === undefined)
-  const newest = supportedVersions.findLast((version) =>
-    types.every((type) => programs.problemOf(type, version)?.id !== 'plugin-version'),
-  )
-  if (newest === undefined) return found
-  return found.flatMap((each): readonly Found[] => {
-    if (!haveAllAnswered) return each.id === 'cni-version-old' && newest === list.version ? [] : [each]
-    if (each.id === 'cni-version-missing') return [{ ...each, cure: `add "cniVersion": "${newest}"` }]
-    if (each.id !== 'cni-version-old') return [each]
-    return newest === list.version ? [] : [{ ...each, cure: `use "cniVersion": "${newest}"` }]
   })
 }

@@ -106,16 +106,15 @@ function isCopy(file: string | undefined): boolean {
 /** The reason if the kernel cannot start the file. */
 function startProblem(file: string): Problem | undefined {
   const stat = statSync(file)
-  const { size, mode } = stat
   if (!stat.isFile())
     return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
-  if ((mode & 0o111) === 0)
+  if ((stat.mode & 0o111) === 0)
     return { id: 'plugin-not-executable', message: `${file} has no x in its mode`, cure: `chmod 755 ${file}` }
   if (!mayRun(file)) {
     const cure = 'mount the file system without noexec, or install the plugin elsewhere'
     return { id: 'plugin-not-executable', message: `${file} may not be started from its file system`, cure }
   }
-  const { problem, interpreter } = formatProblem(readHead(file), { size, architecture: process.arch })
+  const { problem, interpreter } = formatProblem(readHead(file), process.arch)
   if (problem !== undefined) return { id: 'plugin-wrong-format', message: `${file}: ${problem}`, cure: undefined }
   if (interpreter === undefined || mayRun(interpreter)) return undefined
   const message = `${file} is a script for ${shown(interpreter)}, which cannot be started`
@@ -173,8 +172,7 @@ function mayRun(file: string): boolean {
 function readHead(file: string): Buffer {
   const fd = openSync(file, 'r')
   try {
-    // The ELF header and its program headers.
-    const head = Buffer.alloc(4096)
+    const head = Buffer.alloc(256)
     return head.subarray(0, readSync(fd, head, 0, head.length, 0))
   } finally {
     closeSync(fd)
@@ -207,39 +205,25 @@ const names: Readonly<Record<number, string>> = {
 }
 
 /**
- * The reason if the kernel cannot start a file with this head. `size`: of the whole file. `architecture`: Node's
- * process.arch. The caller examines a script's interpreter.
+ * The reason if the kernel cannot start a file with this head. `architecture`: Node's process.arch. The caller
+ * examines a script's interpreter.
  */
 export function formatProblem(
   head: Buffer,
-  { size, architecture }: { readonly size: number; readonly architecture: string },
+  architecture: string,
 ): { readonly problem?: string; readonly interpreter?: string } {
-  if (size === 0) return { problem: 'it is empty' }
+  if (head.length === 0) return { problem: 'it is empty' }
   if (head.subarray(0, 2).toString('latin1') === '#!') return { interpreter: interpreterOf(head) }
   if (head.subarray(0, 4).toString('latin1') !== '\x7fELF') {
     return { problem: 'it is neither a program (ELF) nor a script (no #! in its first line)' }
   }
-  if (head.length < 64) return { problem: 'it is cut short: not even the ELF header is whole' }
-  const isLittle = head[5] === 1
-  const machine = isLittle ? head.readUInt16LE(18) : head.readUInt16BE(18)
+  if (head.length < 20) return { problem: 'it is cut short' }
+  const machine = head[5] === 1 ? head.readUInt16LE(18) : head.readUInt16BE(18)
   const known = machines[architecture]
-  if (known !== undefined && !known.includes(machine)) {
-    return { problem: `it is for ${names[machine] ?? `machine ${machine}`}, and this machine is ${architecture}` }
-  }
-  const end = isLittle && head[4] === 2 ? lastByte(head) : 0
-  return end > size ? { problem: `it is cut short: ${size} of at least ${end} bytes` } : {}
+  if (known === undefined || known.includes(machine)) return {}
+  return { problem: `it is for ${names[machine] ?? `machine ${machine}`}, and this machine is ${architecture}` }
 }
 
 function interpreterOf(head: Buffer): string {
   return head.toString('utf8', 2).split('\n')[0]?.trim().split(/\s/)[0] ?? ''
-}
-
-/** The end of the last loaded segment of a 64-bit little-endian file. */
-function lastByte(head: Buffer): number {
-  const [at, size, count] = [Number(head.readBigUInt64LE(32)), head.readUInt16LE(54), head.readUInt16LE(56)]
-  let end = 0
-  for (let entry = at; entry + 56 <= Math.min(head.length, at + size * count); entry += size || 56) {
-    end = Math.max(end, Number(head.readBigUInt64LE(entry + 8) + head.readBigUInt64LE(entry + 32)))
-  }
-  return end
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Valid configurations of trestle that are probably a mistake: gateways out of reach, capabilities that do not fit,
-// experimental features.
+// Valid configurations that are probably a mistake: gateways out of reach, capabilities that do not fit.
 
 import {
   firstOf,
@@ -16,7 +15,6 @@ import {
 } from '../../cni/address.ts'
 import { ownType } from '../../cni/invocation.ts'
 import { isObject, lookUp, withKnownKeys } from '../../cni/json.ts'
-import type { OwnNetConf } from '../../config/net-conf.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'
@@ -34,16 +32,10 @@ const conventional = [
   ...['cgroupPath', 'io.kubernetes.cri.pod-annotations', 'CNIDeviceInfoFile'],
 ]
 
-/** Findings about one trestle plugin; `conf`: as ADD reads it. */
-export function ownSemantics(entry: PluginEntry, conf: OwnNetConf): readonly Found[] {
+/** Findings about one trestle plugin. */
+export function ownSemantics(entry: PluginEntry): readonly Found[] {
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
-  return [
-    ...gateways(entry.conf),
-    ...masquerade(conf),
-    ...experiments(conf),
-    ...portmapKey(entry.conf),
-    ...firewallKeys(conf),
-  ].map(at)
+  return [...gateways(entry.conf), ...portmapKey(entry.conf)].map(at)
 }
 
 /** Findings about any plugin of a list. */
@@ -92,26 +84,6 @@ function gateway({ value, network, steps }: Place): readonly Found[] {
   return [{ id: 'gateway-outside-subnet', message, steps: at, isAboutValue: true }]
 }
 
-function masquerade(conf: OwnNetConf): readonly Found[] {
-  if (conf.mode !== 'bridge' || !conf.ipMasq || conf.isGateway || conf.ipam.kind === 'none') return []
-  return [
-    { id: 'masquerade-without-gateway', message: 'ipMasq is set, and the bridge is no gateway', steps: ['ipMasq'] },
-  ]
-}
-
-function experiments(conf: OwnNetConf): readonly Found[] {
-  if (conf.mode !== 'bridge') return []
-  const { bridge } = conf
-  const used = [
-    ...(bridge.vlan > 0 ? ['vlan'] : []),
-    ...(bridge.vlanTrunk === undefined ? [] : ['vlanTrunk']),
-    ...(bridge.preserveDefaultVlan ? ['preserveDefaultVlan'] : []),
-  ]
-  return used.map((key) => {
-    return { id: 'experimental', message: `${key} needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING`, steps: [key] }
-  })
-}
-
 function portmapKey(conf: Fields): readonly Found[] {
   const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
   if (conf['portmap'] === undefined || capabilities['portMappings'] === true) return []
@@ -130,26 +102,6 @@ export function portmapPlugin({ conf, steps }: PluginEntry): readonly Found[] {
   const message = 'portmap does nothing without the capability portMappings: no pod gets a host port'
   const cure = 'add "capabilities": {"portMappings": true}'
   return [{ id: 'capability-missing', message, cure, steps, isAbsence: true }]
-}
-
-/** Keys of hostAccept that its mode ignores, and a zone that lets pods into the node. */
-function firewallKeys({ firewall }: OwnNetConf): readonly Found[] {
-  if (firewall === undefined) return []
-  const { hostAccept, acceptFrom, acceptMarkBit, firewalldZone } = firewall
-  const isVoid = (key: string): Found => {
-    const message = `firewall.${key} has no effect: hostAccept is "${hostAccept}"`
-    return { id: 'no-effect', message, steps: ['firewall', key] }
-  }
-  if (hostAccept === 'off') {
-    const given = Object.entries({ acceptFrom, acceptMarkBit, firewalldZone }).filter(
-      ([, value]) => value !== undefined,
-    )
-    return given.map(([key]) => isVoid(key))
-  }
-  const ofFrom = hostAccept === 'established' && acceptFrom !== undefined ? [isVoid('acceptFrom')] : []
-  if (firewalldZone === undefined) return ofFrom
-  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach ports that the zone opens on the node`
-  return [...ofFrom, { id: 'zone-opens-node', message, steps: ['firewall', 'firewalldZone'] }]
 }
 
 // Subnets that two networks of one node share.
@@ -198,33 +150,17 @@ export function ipamProblems(written: PluginEntry, type: string, head: NetworkHe
   const entry: PluginEntry = { ...written, conf }
   const ipam = conf['ipam'] as Fields
   const read = readAsOurs(entry, ipam, head)
-  if (read.length > 0) return isOfKubeRouter(conf) ? read.map(untilItsAgent) : read
+  if (read.length > 0) return read
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
   const places = placesIn(ipam)
   const odd = [
     ...places.flatMap(gateway),
     ...(kind === 'static' ? noAddresses(entry.conf, ipam) : []),
     ...places.flatMap(edges),
-    ...unreachableGateways(entry.conf, ipam, places),
     ...places.flatMap(publicRange),
     ...routeProblems(entry.conf, ipam, type),
   ]
   return odd.map(at)
-}
-
-/**
- * kube-router's manifests have no range: its agent writes the node's range into the file (pkg/utils/cni.go,
- * InsertPodCIDRIntoIPAM).
- */
-function isOfKubeRouter(conf: Fields): boolean {
-  return conf['type'] === 'bridge' && conf['bridge'] === 'kube-bridge'
-}
-
-function untilItsAgent(found: Found): Found {
-  if (found.isAbsence !== true) return found
-  const message =
-    "ipam has no range: kube-router's agent writes the node's here when it starts; until then ADD is refused"
-  return { ...found, severity: 'note', message, cure: "where it stays so, see the agent's log" }
 }
 
 /** trestle's host-local and static refuse the same types, ranges and overlaps in the same words. */
@@ -286,27 +222,6 @@ function edges({ value, network, steps }: Place): readonly Found[] {
     return [
       { id: 'range-edge', message: `${keyPathOf(at)}: ${address} is the ${which}`, steps: at, isAboutValue: true },
     ]
-  })
-}
-
-/** Gateways of routes that the pod cannot reach: the kernel refuses the route, and ADD fails. */
-function unreachableGateways(conf: Fields, ipam: Fields, places: readonly Place[]): readonly Found[] {
-  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
-  // The runtime may give addresses of any subnet.
-  if (capabilities['ips'] === true || capabilities['ipRanges'] === true || conf['args'] !== undefined) return []
-  const routes: readonly unknown[] = Array.isArray(ipam['routes']) ? ipam['routes'] : []
-  const onLink = routes.filter(isObject).filter(({ gw, scope }) => gw === undefined || scope !== undefined)
-  const ofLink = onLink.map(({ dst }) => String(dst)).filter((dst) => !defaults.includes(dst))
-  const subnets = places.flatMap(({ network }) => parseCidr(network) ?? [])
-  const reached = [...subnets, ...[...ofLink, 'fe80::/10'].flatMap((dst) => parseCidr(dst) ?? [])]
-  return routes.flatMap((route, index): readonly Found[] => {
-    const gw = isObject(route) && typeof route['gw'] === 'string' ? parseAddress(route['gw']) : undefined
-    if (gw === undefined || !subnets.some(({ family }) => family === gw.family)) return []
-    if (reached.some((network) => includes(network, gw))) return []
-    const steps = ['ipam', 'routes', index, 'gw']
-    const message = `${keyPathOf(steps)}: ${formatAddress(gw)} is in no subnet of the pod`
-    const cure = 'use a router in the subnet of the pod, or leave gw out for the gateway of the range'
-    return [{ id: 'gateway-outside-subnet', message, cure, steps, isAboutValue: true }]
   })
 }
 

@@ -5,7 +5,7 @@ import { findJsonProblem, type JsonProblem, parseConfig, undecodable } from '../
 import { toCniError } from '../../cni/error.ts'
 import type { Finding } from '../shell/findings.ts'
 import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, placesOf, type Source } from './finding.ts'
-import { directiveAt, placeholderAt, unrendered } from './templates.ts'
+import { placeholderAt, unrendered } from './templates.ts'
 
 interface ReadSource {
   /** Absent if the text is not a JSON object. */
@@ -52,8 +52,8 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
       ? ({ offset: 0, kind: 'other', problem: '' } as const)
       : findJsonProblem(mended)
     if (problem === undefined) return { problems, mended }
-    const directive = directiveAt(mended, problem.offset)
-    if (directive !== undefined) return { problems: [...problems, unrendered(directive)] }
+    const template = unrendered(text)
+    if (template !== undefined) return { problems: [template] }
     // A substitute for a placeholder may not fit; the file does not contain it.
     if (kinds.has('template') && mended[problem.offset] !== text[problem.offset]) return { problems }
     const mend = mendAt(mended, problem)

@@ -68,48 +68,18 @@ export function isPlaceholder(found: Found, all: readonly Found[]): boolean {
   return [...isWrong, 'cni-version-unknown', 'gateway-outside-subnet'].includes(found.id) && all.some(isInside)
 }
 
-// Directives of templates keep a text from being JSON or YAML before the template is rendered.
+/**
+ * What keeps a text from being JSON or YAML before its template is rendered: {{if}} and {{end}} of Go and helm, {% %}
+ * and {# #} of Jinja, braces with quotes in them, and braces without quotes as a value of YAML.
+ */
+const directive =
+  /\{\{-?\s*(?:(?:if|else|end|range|with|define|template|block|include|toYaml)\b[^{}]*|\$\w+\s*:?=[^{}]*|\/\*[^{}]*)\}\}|\{[%#][^\n]*?[%#]\}|\{\{-?\s*[\w.][^{}"\n]*"[^{}\n]*\}\}|(?<=^[ \t]*[\w./-]+:[ \t]+)\{\{[^{}\n]*\}\}/m
 
-/** Directives, which are no values: {{if}} and {{end}} of Go and helm, {% %} and {# #} of Jinja. */
-const directives =
-  /\{\{-?\s*(?:(?:if|else|end|range|with|define|template|block|include|toYaml)\b[^{}]*|\$\w+\s*:?=[^{}]*|\/\*[^{}]*)\}\}|\{[%#][^\n]*?[%#]\}/
-
-export interface Directive {
-  readonly what: string
-  readonly offset: number
-}
-
-function directiveIn(text: string): Directive | undefined {
-  const found = directives.exec(text)
-  return found === null ? undefined : { what: found[0], offset: found.index }
-}
-
-/** The part of a template that keeps a text from being YAML: a directive, or a value without quotes. */
-export function directiveInYaml(text: string): Directive | undefined {
-  const bare = /(?<=^[ \t]*(?:[\w./-]+:[ \t]+|-[ \t]+)?)\{\{[^{}\n]*\}\}/m.exec(text)
-  return directiveIn(text) ?? (bare === null ? undefined : { what: bare[0], offset: bare.index })
-}
-
-/** The directive at a problem of the text: of {{ the first brace opens an object, and the second is the problem. */
-export function directiveAt(text: string, offset: number): Directive | undefined {
-  const from = text.startsWith('{', offset - 1) && /[{%#]/.test(text[offset] ?? '') ? offset - 1 : offset
-  const found = directiveIn(text.slice(from, from + longest))
-  return found?.offset === 0 ? { what: found.what, offset: from } : aroundOf(text, offset)
-}
-
-/** The pair of braces around an offset: "{{ getenv "DIR" }}" is two texts with a word between them. */
-function aroundOf(text: string, offset: number): Directive | undefined {
-  const from = text.lastIndexOf('{{', offset)
-  const what = from < 0 ? undefined : /^\{\{[^{}\n]*\}\}/.exec(text.slice(from, from + longest))?.[0]
-  return what !== undefined && offset > from + 1 && offset < from + what.length ? { what, offset: from } : undefined
-}
-
-/** The longest directive. */
-const longest = 200
-
-/** The finding about a template that was not rendered. */
-export function unrendered({ what, offset }: Directive): Found & { readonly offset: number } {
-  const message = `the file is a template that was not rendered: ${printable(what)}`
+/** The finding about a template that was not rendered; undefined for a text without a directive. */
+export function unrendered(text: string): (Found & { readonly offset: number }) | undefined {
+  const found = directive.exec(text)
+  if (found === null) return undefined
+  const message = `the file is a template that was not rendered: ${printable(found[0])}`
   const cure = 'render it first (helm template, or the tool of its project), and examine the result'
-  return { id: 'placeholder', message, cure, offset }
+  return { id: 'placeholder', message, cure, offset: found.index }
 }

@@ -2,29 +2,23 @@
 // Keys and values of the upstream plugins, by the table in plugins.json: types as Go unmarshals them, bounds and words
 // as the plugins check them. Values of the keys that every plugin has are those of libcni (types.PluginConf).
 
-import { posix } from 'node:path'
 import { isObject, type KeyShape, lookUp } from '../../cni/json.ts'
-import { atLeast, type CniVersion } from '../../cni/result.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, keyPathOf, type Step, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'
 import table from './plugins.json' with { type: 'json' }
-import { unknownKeys } from './unknown-keys.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
 /** Keys of an object, with blanks between, by the kind of their values. */
 type Keys = Readonly<Record<string, string>>
 
-/** The row of one plugin. `since`: the first cniVersion that the plugin speaks; `notBoth`: keys that refuse each other. */
+/** The row of one plugin. */
 interface Row {
   readonly role?: string
   readonly keys: Keys
-  readonly since?: string
   /** Whether the plugin refuses an ADD without the type of an IPAM plugin; others then give no address. */
   readonly needsIpam?: true
-  readonly needs?: { readonly key: string; readonly as: string }
-  readonly notBoth?: string
 }
 
 const rows = new Map(Object.entries(table.plugins) as [string, Row][])
@@ -56,6 +50,11 @@ function shapeOf(value: unknown, own: Readonly<Record<string, KeyShape | undefin
   return { keys: new Map(known) }
 }
 
+/** Whether the table has the plugin. */
+export function isKnownType(type: unknown): boolean {
+  return rows.has(String(type))
+}
+
 /** The keys of an upstream plugin with this IPAM plugin; undefined for any other plugin. */
 export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
   const row = rows.get(type)
@@ -63,15 +62,6 @@ export function upstreamShape(type: string, ipamType: unknown): KeyShape | undef
   const ipam = shapeOf(ipams.get(ipamType))
   const keys = [...(shapeOf(table.every)?.keys ?? []), ...(shapeOf(row.keys, { ipam })?.keys ?? [])]
   return { keys: new Map(keys) }
-}
-
-/** A cniVersion that the plugin does not speak, if its program cannot be asked. */
-export function versionProblem({ steps }: PluginEntry, type: string, version: CniVersion | undefined) {
-  const first = rows.get(type)?.since as CniVersion | undefined
-  if (first === undefined || version === undefined || atLeast(version, first)) return []
-  const message = `${type} does not support cniVersion ${version}: it has ${first} and later`
-  const cure = `use "cniVersion": "${first}" or a later one that all plugins of the file support`
-  return [{ id: 'plugin-version', message, cure, steps: [...steps, 'type'], isAboutValue: true }]
 }
 
 /** Addresses in `ipam` without a plugin to give them. */
@@ -86,17 +76,6 @@ export function ipamTypeMissing({ conf, steps }: PluginEntry, type: string): rea
   const found: Found = { id: 'ipam-type-missing', message, cure, steps: [...steps, 'ipam'] }
   if (rows.get(type)?.needsIpam !== true) return [found]
   return [{ ...found, severity: 'error', cause: `${type} asks a plugin without a name: ADD is refused` }]
-}
-
-/**
- * Keys in flannel's `ipam` that host-local, which gets them, does not have: those of the bridge belong to `delegate`.
- */
-export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonly Found[] {
-  const ipam = lookUp(conf, 'ipam')
-  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
-  if (type !== 'flannel' || (ipamType !== undefined && ipamType !== 'host-local')) return []
-  const whole = shapeOf({ any: 'delegate' }, { delegate: shapeOf(rows.get('bridge')?.keys) }) ?? {}
-  return unknownKeys(ipam, [...steps, 'ipam'], { shape: shapeOf(ipams.get('host-local')), whole, what: 'host-local' })
 }
 
 /** The type of a value. `isType`: Go can read it; `isValid`: the plugin or the kernel takes it. */
@@ -184,11 +163,7 @@ function problemsOf(conf: unknown, keys: Keys, steps: readonly Step[]): readonly
 
 /** Findings about the values of an upstream plugin. */
 export function valueProblems({ conf, steps }: PluginEntry, type: string): readonly Found[] {
-  const row = rows.get(type)
-  if (row === undefined) return []
-  const found = problemsOf(conf, row.keys, steps)
-  const wrong = found.length > 0 ? found : [...contradictions(conf, row, type), ...(checks[type]?.(conf) ?? [])]
-  return found.length > 0 ? found : wrong.map((each) => ({ ...each, steps: [...steps, ...(each.steps ?? [])] }))
+  return problemsOf(conf, rows.get(type)?.keys ?? {}, steps)
 }
 
 /** Values that libcni reads of every plugin: a wrong type makes Go refuse the whole file. */
@@ -205,50 +180,6 @@ export function libcniProblems({ conf, steps }: PluginEntry): readonly Found[] {
 function isSet(conf: Fields, key: string): boolean {
   const value = lookUp(conf, key)
   return value !== undefined && value !== null && value !== '' && value !== false
-}
-
-/** Keys that refuse each other, and required keys. */
-function contradictions(conf: Fields, { notBoth = '', needs }: Row, type: string): readonly Found[] {
-  const [first, second] = notBoth.split(' ')
-  if (first && second && isSet(conf, first) && isSet(conf, second))
-    return [invalid(`${second} and ${first} cannot both be set`, 'remove one of them', [second])]
-  if (needs === undefined || isSet(conf, needs.key)) return []
-  return [{ ...invalid(`${type} needs a ${needs.key}`, `add ${needs.as}`, []), isAbsence: true }]
-}
-
-/** Rules of the plugins' own checks beyond the table. */
-const checks: Readonly<Record<string, (conf: Fields) => readonly Found[]>> = {
-  bandwidth: (conf) => [...rate(conf, 'ingress'), ...rate(conf, 'egress')],
-  tuning: sysctlsOfNode,
-  'host-device': (conf) => {
-    const isGiven = ['device', 'hwaddr', 'kernelpath', 'pciBusID', 'deviceID'].some((key) => isSet(conf, key))
-    const isSent = isObject(conf['capabilities']) && conf['capabilities']['deviceID'] === true
-    const message = 'host-device names no device: device, hwaddr, kernelpath or pciBusID'
-    return isGiven || isSent ? [] : [invalid(message, 'add one of them', [])]
-  },
-}
-
-/** Like the plugin: every dot is a slash, and the path has to stay below /proc/sys/net. */
-function sysctlsOfNode(conf: Fields): readonly Found[] {
-  const sysctl = lookUp(conf, 'sysctl')
-  const keys = isObject(sysctl) ? Object.keys(sysctl) : []
-  const others = keys.filter((key) => !posix.join('/proc/sys', key.replaceAll('.', '/')).startsWith('/proc/sys/net/'))
-  const cure = 'use a key below net; kubelet sets others from securityContext.sysctls'
-  return others.map((key) =>
-    invalid(`sysctl: ${shown(key)} is no key below net, and tuning sets no others`, cure, ['sysctl', key]),
-  )
-}
-
-function rate(conf: Fields, way: 'ingress' | 'egress'): readonly Found[] {
-  const [speed, burst] = [Number(conf[`${way}Rate`] ?? 0), Number(conf[`${way}Burst`] ?? 0)]
-  if (speed > 0 === burst > 0)
-    return burst / 8 > 2 ** 32 - 1 ? [invalid(`${way}Burst is more than 4 GiB`, 'use less', [`${way}Burst`])] : []
-  const [has, lacks] = speed > 0 ? ['Rate', 'Burst'] : ['Burst', 'Rate']
-  return [invalid(`${way}${has} is set and ${way}${lacks} is not`, `add ${way}${lacks}`, [`${way}${has}`])]
-}
-
-function invalid(message: string, cure: string, steps: readonly Step[]): Found {
-  return { id: 'invalid-value', message, cure, steps }
 }
 
 type PathFound = Found & { readonly cause: string; readonly cure: string }

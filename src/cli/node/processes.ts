@@ -2,8 +2,6 @@
 // Running container runtimes, from /proc: flags, and the prefix of their files' paths. Only processes of root in this
 // pid namespace count: a runtime inside a container is not the node's, and its data may be forged.
 
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 
 /** A process of a runtime, of kubelet or of k3s. */
@@ -42,20 +40,6 @@ export function flagOf(args: readonly string[], names: readonly string[]): strin
   return values.at(-1)
 }
 
-/**
- * The executable of a process, if this mount namespace has the same file and root alone can change it; else undefined.
- * k3s is one program with many names, so the file called `name` beside it is taken.
- */
-export function programOf({ pid, name, root }: RuntimeProcess): string | undefined {
-  if (root !== '') return undefined
-  const file = linkIfThere(`/proc/${pid}/exe`)
-  if (file === '') return undefined
-  const beside = file.endsWith(`/${name}`) ? file : `${file.slice(0, file.lastIndexOf('/'))}/${name}`
-  const stat = statSync(beside, { throwIfNoEntry: false })
-  const isRoots = stat?.isFile() === true && stat.uid === 0 && (stat.mode & 0o022) === 0
-  return isRoots ? beside : undefined
-}
-
 /** Without root the pid namespace of the process is unreadable; then its owner alone decides. */
 function isOfNode(pid: number, proc: string): boolean {
   const isRoots = /^Uid:\s+0\s/m.test(textIfThere(`${proc}/${pid}/status`))
@@ -66,53 +50,4 @@ function isOfNode(pid: number, proc: string): boolean {
 function rootOf(pid: number, proc: string): string {
   const [theirs, ours] = [linkIfThere(`${proc}/${pid}/ns/mnt`), linkIfThere(`${proc}/self/ns/mnt`)]
   return theirs === '' || theirs === ours ? '' : `${proc}/${pid}/root`
-}
-
-// CNI flags of kubelet. Kubernetes 1.24 removed them with dockershim: kubelet then exits with "unknown flag". Before,
-// they had no effect with other runtimes (kubernetes/kubernetes pull request 106907).
-
-/** A dead flag. `where`: a file, or `kubelet (process PID)`. `isRunning`: a running kubelet has the flag. */
-export interface DeadFlag {
-  readonly flag: string
-  readonly value: string
-  readonly where: string
-  readonly isRunning: boolean
-}
-
-const dead =
-  /(?:^|[\s"'=])--(network-plugin-mtu|network-plugin|cni-conf-dir|cni-bin-dir|cni-cache-dir)(?:[=\s]+([^\s"'\\-][^\s"'\\]*))?/g
-
-/** Files with kubelet flags of kubeadm, packages and administrators; k3s has --kubelet-arg. */
-const files = ['/var/lib/kubelet/kubeadm-flags.env', '/etc/default/kubelet', '/etc/sysconfig/kubelet']
-const units = ['kubelet.service', 'kubelet.service.d', 'k3s.service', 'k3s-agent.service']
-const unitDirectories = ['/etc/systemd/system', '/usr/lib/systemd/system']
-
-/** The dead flags of this node's kubelet, each once per place. `root`: prefix of the files' paths. */
-export function deadKubeletFlags({ root = '', proc = '/proc' } = {}): readonly DeadFlag[] {
-  const running = processesOf(['kubelet'], proc).flatMap(({ pid, args }) =>
-    flagsIn(args.join(' '), `kubelet (process ${pid})`, true),
-  )
-  const places = [...files, ...unitDirectories.flatMap((directory) => units.map((name) => join(directory, name)))]
-  const written = places
-    .flatMap((place) => textsAt(join(root, place)))
-    .flatMap(({ file, text }) => {
-      return flagsIn(text.replace(/^\s*[#;].*$/gm, ''), file.slice(root.length), false)
-    })
-  return [...running, ...written]
-}
-
-function flagsIn(text: string, where: string, isRunning: boolean): readonly DeadFlag[] {
-  return [...text.matchAll(dead)].map(([, flag = '', value = '']) => ({ flag: `--${flag}`, value, where, isRunning }))
-}
-
-/** The texts of a file, or of all files of a directory. A missing or unreadable file has no flags. */
-function textsAt(path: string): readonly { readonly file: string; readonly text: string }[] {
-  try {
-    return [{ file: path, text: readFileSync(path, 'utf8') }]
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EISDIR') return []
-    return readdirSync(path)
-      .filter((name) => name.endsWith('.conf'))
-      .flatMap((name) => textsAt(join(path, name)))
-  }
 }

@@ -2,7 +2,7 @@
 // CNI settings of a runtime, from containerd's and CRI-O's TOML and from containerd's answer to CRI Status. Sources:
 // containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
 
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { isObject } from '../../cni/json.ts'
 import { flagOf, type RuntimeProcess } from './processes.ts'
 import { readWithDropIns, readWithImports, type Table, TomlError } from './toml-file.ts'
@@ -18,8 +18,6 @@ export interface CniSettings {
   readonly hasInternalLoopback?: true
   /** CRI-O: the network that it uses regardless of the order of files. */
   readonly defaultNetwork?: string
-  /** containerd: directories for pods of a runtime handler. */
-  readonly ofHandlers?: readonly { readonly handler: string; readonly confDir: string }[]
 }
 
 export const defaultConfDir = '/etc/cni/net.d'
@@ -54,22 +52,6 @@ export function statusSettings(info: Readonly<Record<string, string>>): CniSetti
   return child(config, 'cni') === undefined ? undefined : settingsOf(config ?? {})
 }
 
-/** The last load of containerd: the names of its networks without its own loopback, and the error of the load. */
-export function statusLoad(info: Readonly<Record<string, string>>): {
-  readonly networks: readonly string[]
-  readonly problem?: string
-} {
-  const networks = parsed(info['cniconfig'])?.['Networks']
-  const names = (Array.isArray(networks) ? networks : []).flatMap((each: unknown) => {
-    const name = isObject(each) ? child(each, 'Config')?.['Name'] : undefined
-    return typeof name === 'string' && name !== 'cni-loopback' ? [name] : []
-  })
-  const loadStatus = info['lastCNILoadStatus']
-  return loadStatus === undefined || loadStatus === '' || loadStatus === 'OK'
-    ? { networks: names }
-    : { networks: names, problem: loadStatus }
-}
-
 /** The settings in CRI-O's TOML. `flagOf`: value of a flag, which overrides the file. */
 export function crioSettings(table: Table, flagOf: (name: string) => string | undefined): CniSettings {
   const network = child(child(table, 'crio'), 'network') ?? {}
@@ -86,23 +68,12 @@ export function crioSettings(table: Table, flagOf: (name: string) => string | un
 function settingsOf(cri: Table): CniSettings {
   const cni = child(cri, 'cni') ?? {}
   const maxConfNum = cni['max_conf_num'] ?? cni['maxConfNum'] ?? 1
-  const ofHandlers = handlerDirs(cri)
   return {
     confDir: trimmed(textOf(cni['conf_dir']) ?? textOf(cni['confDir']) ?? defaultConfDir),
     binDirs: withDefault([...texts(cni['bin_dirs'] ?? cni['binDirs']), ...texts([cni['bin_dir'] ?? cni['binDir']])]),
     maxConfNum: Number(maxConfNum),
     ...((cni['use_internal_loopback'] ?? cni['useInternalLoopback']) === true ? { hasInternalLoopback: true } : {}),
-    ...(ofHandlers.length > 0 ? { ofHandlers } : {}),
   }
-}
-
-/** `containerd.runtimes.NAME.cni_conf_dir`. */
-function handlerDirs(cri: Table): readonly { readonly handler: string; readonly confDir: string }[] {
-  const runtimes = child(child(cri, 'containerd'), 'runtimes') ?? {}
-  return Object.entries(runtimes).flatMap(([handler, runtime]) => {
-    const confDir = isObject(runtime) ? (textOf(runtime['cni_conf_dir']) ?? textOf(runtime['cniConfDir'])) : undefined
-    return confDir === undefined ? [] : [{ handler, confDir: trimmed(confDir) }]
-  })
 }
 
 function child(table: Table | undefined, key: string): Table | undefined {
@@ -204,7 +175,7 @@ export function criDockerdFiles({ args }: Process = stopped): FileSettings {
 
 /**
  * The file to edit. k3s and rke2 write containerd's file at each start from a template, whose name depends on the
- * version (docs.k3s.io/advanced, "Configuring containerd"); so do MicroK8s and k0s (docs.k0sproject.io/stable/runtime).
+ * version (docs.k3s.io/advanced, "Configuring containerd").
  */
 export function editOf(file: string, version: number): Edit {
   const owner =
@@ -215,12 +186,6 @@ export function editOf(file: string, version: number): Edit {
       file: join(dirname(file), template),
       restart: `systemctl try-restart ${owner === 'k3s' ? 'k3s k3s-agent' : 'rke2-server rke2-agent'}`,
     }
-  }
-  if (file.includes('/microk8s/') && basename(file) === 'containerd.toml') {
-    return { file: join(dirname(file), 'containerd-template.toml'), restart: 'microk8s stop && microk8s start' }
-  }
-  if (file === '/etc/k0s/containerd.toml') {
-    return { file: '/etc/k0s/containerd.d/cni.toml', restart: 'systemctl try-restart k0sworker k0scontroller' }
   }
   return { file, restart: 'systemctl restart containerd' }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directories that the runtimes of this node really use, with the source of each answer: CRI first, else the
-// runtime's command that prints its settings (as root), else its files. Read-only.
+// The directories that the runtimes of this node really use, with the source of each answer: the runtime, else its
+// files. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
-import { type Answer, askProgram, askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
+import { askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
 import { processesOf, type RuntimeProcess } from './processes.ts'
 import {
   type CniSettings,
@@ -22,12 +22,10 @@ export interface NodeRuntime {
   readonly pid?: number
   readonly socket?: string
   readonly settings: CniSettings
-  /** Source of the settings, for reports: `CRI Status`, `containerd config dump`, or the files. */
+  /** Source of the settings, for reports: `CRI Status`, or the files. */
   readonly source: string
-  /** The settings after a restart, if the files have changed since the start. */
+  /** The settings in the files, if the runtime runs with others. */
   readonly onDisk?: CniSettings
-  /** Settings in the files that the runtime ignores: keys or tables of another version. */
-  readonly ignored?: CniSettings
   readonly files: readonly string[]
   readonly edit: Edit
   /** Prefix of the runtime's paths: empty, or /proc/PID/root. */
@@ -36,8 +34,6 @@ export interface NodeRuntime {
   readonly problem?: string
   /** The problem is the caller's missing permission, not a fault of the runtime. */
   readonly isDenied?: true
-  /** containerd: the networks that it has loaded. */
-  readonly load?: NonNullable<SocketAnswer['load']>
   /** The runtime's message about a network that is not ready. */
   readonly notReady?: string
 }
@@ -71,7 +67,7 @@ export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly 
   const asked = await Promise.all(sockets.map((socket) => bySocket(socket, serving, timeoutMs)))
   const answered = asked.flatMap((each) => each ?? [])
   const silent = serving.filter((seen) => !answered.some(({ pid }) => pid === seen.process?.pid))
-  const others = silent.map(byFiles)
+  const others = silent.map((seen) => nodeRuntime(seen))
   const all = [...answered, ...others]
   return all.length > 0 ? all.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0)) : installed()
 }
@@ -95,58 +91,35 @@ async function bySocket(socket: string, serving: readonly Seen[], timeoutMs: num
     const seen = ofRuntime.find((each) => addressOf(each) === socket) ?? only
     const program = programNames.find((name) => names[name] === socketAnswer.runtime) ?? 'containerd'
     const known = seen ?? { program, files: readers[program]() }
-    return nodeRuntime(known, { socket, socketAnswer, answer: socketAnswer.answer ?? dumped(known) })
+    return nodeRuntime(known, socket, socketAnswer)
   } catch {
     return undefined
   }
-}
-
-function dumped({ process }: Seen): Answer | undefined {
-  return process === undefined ? undefined : askProgram(process)
-}
-
-function byFiles(seen: Seen): NodeRuntime {
-  return nodeRuntime(seen, { answer: dumped(seen) })
 }
 
 /** Installed runtimes by their files, for a node where none runs. */
 function installed(): readonly NodeRuntime[] {
   const all = programNames.map((program): Seen => ({ program, files: readers[program]() }))
   const there = all.filter(({ files }) => (files.files.length > 0 || files.problem !== undefined) && files.hasCri)
-  return there.map(byFiles)
+  return there.map((seen) => nodeRuntime(seen))
 }
 
-interface About {
-  readonly socket?: string
-  readonly socketAnswer?: SocketAnswer
-  readonly answer: Answer | undefined
-}
-
-function nodeRuntime({ process, program, files }: Seen, { socket, socketAnswer, answer }: About): NodeRuntime {
+function nodeRuntime({ process, program, files }: Seen, socket?: string, asked?: SocketAnswer): NodeRuntime {
   const { settings: onDisk, problem } = files
+  const answer = asked?.answer
   const settings = answer?.settings ?? onDisk
-  const isAsked = problem === undefined && process !== undefined && answer !== undefined
+  const isComparable = problem === undefined && process !== undefined && files.files.length > 0
   return {
     runtime: names[program],
     settings,
     source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
-    ...(isAsked && isOther(settings, onDisk) ? oddsOf({ process, program, files }, answer) : {}),
+    ...(isComparable && isOther(settings, onDisk) ? { onDisk } : {}),
     files: files.files,
     edit: files.edit,
     root: process?.root ?? '',
-    ...defined({ pid: process?.pid, socket, load: socketAnswer?.load, notReady: socketAnswer?.notReady }),
+    ...defined({ pid: process?.pid, socket, notReady: asked?.notReady }),
     ...(answer === undefined && problem !== undefined ? { problem: problem.message } : {}),
     ...(answer === undefined && problem?.isDenied === true ? { isDenied: true } : {}),
-  }
-}
-
-/** Differences between the running settings and the files, by the runtime's own command. */
-function oddsOf(seen: Seen, { settings, source }: Answer): Pick<NodeRuntime, 'onDisk' | 'ignored'> {
-  const next = source === 'CRI Status' || source === 'crio status config' ? dumped(seen)?.settings : settings
-  const onDisk = next ?? seen.files.settings
-  return {
-    ...(isOther(onDisk, settings) ? { onDisk } : {}),
-    ...(isOther(onDisk, seen.files.settings) ? { ignored: seen.files.settings } : {}),
   }
 }
 

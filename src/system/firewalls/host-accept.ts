@@ -81,7 +81,7 @@ async function wantedZones(run: Run, files: NetworkFiles, network: NetworkSpec):
 }
 
 /** Whether firewalld is there and runs: at most one process. */
-export async function isFirewalldRunning(run: Run): Promise<boolean> {
+async function isFirewalldRunning(run: Run): Promise<boolean> {
   return isOnPath('firewall-cmd') && (await run({ file: 'firewall-cmd', args: ['--state'] })).code === 0
 }
 

@@ -114,11 +114,6 @@ export async function absentMarkAccepts(run: Run, networks: readonly NetworkSpec
   })
 }
 
-/** Drops of others that come before the accept, in words. For lint: nothing need be set up. */
-export async function earlierDrops(run: Run, mark: number): Promise<readonly string[]> {
-  return (await lookForDrops(run, { mark, families: [4, 6] })).flatMap(({ earlier }) => earlier)
-}
-
 function isWhole({ spot }: ForeignFirewall): boolean {
   return spot?.isTaken === true && spot.orphans.length === 0
 }

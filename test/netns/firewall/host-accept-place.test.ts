@@ -223,28 +223,6 @@ describe('the usual ADD and DEL', () => {
   })
 })
 
-describe('trestle lint', () => {
-  const file = '/run/10-pods.conflist'
-  const lint = (firewall: object) => {
-    writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'net', plugins: [{ ...conf, firewall }] }))
-    host.atClose(() => rmSync(file, { force: true }))
-    return host.run(trestle, ['lint', file]).stdout
-  }
-
-  it('names drops that will come before the accept, and changes nothing', () => {
-    makeTable('drop')
-    run('iptables-nft -P FORWARD DROP')
-    run('iptables-nft -A FORWARD -p tcp --dport 22 -j DROP')
-    inTable('tcp dport 23 drop')
-    const before = run('nft list ruleset')
-    const said = lint({})
-    expect(said).toMatch(/iptables-nft: -A FORWARD -p tcp -m tcp --dport 22 -j DROP \[drop-before-accept\]/)
-    expect(said).toMatch(/nft chain inet fw forwarded: tcp dport 23 drop \[drop-before-accept\]/)
-    expect(run('nft list ruleset')).toBe(before)
-    expect(lint({ hostAccept: 'off' })).not.toContain('drop-before-accept')
-  })
-})
-
 describe('the mark', () => {
   const countAt = (hook: string, prio: number, match: string) => {
     run(`nft add chain inet count ${hook} { type filter hook ${hook} priority ${prio} ; }`)

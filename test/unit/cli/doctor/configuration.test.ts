@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
+import { bridgeOf } from '../../../../src/cli/doctor/networks.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { runtime } from './healthy.ts'
 
@@ -54,3 +55,12 @@ it('a plugin that is in the directory of another runtime is told with that direc
     cure: expect.stringContaining(`ln -s ${other}/trestle ${empty}/ `),
   })
 })
+
+it.each([
+  [{ type: 'bridge' }, 'cni0'],
+  [{ type: 'bridge', bridge: 'br1' }, 'br1'],
+  [{ type: 'flannel' }, 'cni0'],
+  [{ type: 'flannel', delegate: { bridge: 'br2' } }, 'br2'],
+  [{ type: 'flannel', delegate: { type: 'ptp' } }, undefined],
+  [{ type: 'ptp' }, undefined],
+])('the bridge of %j is %s', (conf, bridge) => expect(bridgeOf(conf)).toBe(bridge))

@@ -3,13 +3,13 @@
 
 import { describe, expect, it } from 'vitest'
 import { lintText } from '../../../../src/cli/lint/file.ts'
-import { openPrograms, type Programs } from '../../../../src/cli/lint/programs.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])
 
 /** The first finding of the id. */
-function findingOf(id: string, text: string, { file = '10-x.conflist', programs = nowhere } = {}) {
-  return lintText(file, text, programs).findings.find((each) => each.id === id)
+function findingOf(id: string, text: string, { file = '10-x.conflist' } = {}) {
+  return lintText(file, text, nowhere).findings.find((each) => each.id === id)
 }
 
 const list = (...plugins: readonly object[]) => JSON.stringify({ cniVersion: '1.1.0', name: 'n', plugins })
@@ -62,33 +62,6 @@ describe('the cure', () => {
 function internal(): string {
   return list({ type: 'bridge', bridge: 'br0', ipam: { ...pool, routes } })
 }
-
-/** Plugins that answer with these versions; those that are not named are not there. */
-function answering(versions: Readonly<Record<string, readonly string[]>>): Programs {
-  return {
-    hasDirectory: true,
-    isOwn: () => false,
-    problemOf: (type, version) => {
-      const known = versions[type]
-      if (known === undefined) return { id: 'plugin-missing', message: '' }
-      return version === undefined || known.includes(version) ? undefined : { id: 'plugin-version', message: '' }
-    },
-  }
-}
-
-describe('the cure of a missing cniVersion', () => {
-  const text = JSON.stringify({ name: 'n', plugins: [{ type: 'old' }, { type: 'other' }] })
-  const cure = (programs: Programs) => findingOf('cni-version-missing', text, { programs })?.cure
-  const all = ['0.4.0', '1.0.0', '1.1.0']
-
-  it('names the newest that all plugins answered', () => {
-    expect(cure(answering({ old: ['0.4.0', '1.0.0'], other: all }))).toBe('add "cniVersion": "1.0.0"')
-  })
-
-  it('names none while a plugin has not answered', () => {
-    expect(cure(answering({ other: all }))).toContain('the newest one that every plugin of the file has')
-  })
-})
 
 describe('the cause', () => {
   it('of a list in a .conf is what libcni finds in it', () => {

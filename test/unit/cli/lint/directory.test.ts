@@ -224,39 +224,6 @@ it('a file that may not be read: nobody says what runtimes, which are root, make
   expect(stdout).toContain('permission denied [file-unreadable]')
 })
 
-it('the note about an old cniVersion is there once, and for each file with --strict', async () => {
-  const old = (name: string) => list(name).replace('"1.1.0"', '"1.0.0"')
-  look({ '10-a.conflist': old('a'), '20-b.conflist': old('b'), '30-c.conflist': old('c') })
-  const notes = async (...more: readonly string[]) => {
-    const { stdout } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin'), ...more])
-    return stdout.split('\n').filter((line) => line.endsWith('[cni-version-old]'))
-  }
-  const all = 'with 1.0.0 no runtime calls STATUS and GC, and 2 more like it: --strict shows each [cni-version-old]'
-  expect(await notes()).toEqual([`${dir}: note: ${dir}/10-a.conflist: ${all}`])
-  expect(await notes('--strict')).toHaveLength(3)
-})
-
-it('the note about an old cniVersion of a file is there with --strict only', async () => {
-  look({ '10-a.conflist': list('a').replace('"1.1.0"', '"1.0.0"') })
-  const notes = async (...more: readonly string[]) => {
-    const { stdout } = await runCli(['lint', join(dir, '10-a.conflist'), '--bin-dir', join(root, 'bin'), ...more])
-    return stdout.split('\n').filter((line) => line.endsWith('[cni-version-old]'))
-  }
-  expect(await notes()).toEqual([])
-  expect(await notes('--strict')).toHaveLength(1)
-})
-
-it('the order in which plugins are called is told', async () => {
-  look({ '10-a.conflist': list('a').replace('}]', '},{"type":"portmap"}]') })
-  const args = ['lint', dir, '--bin-dir', join(root, 'bin')]
-  expect((await runCli(args)).stdout).toContain(
-    `\n${dir}/10-a.conflist: ADD calls trestle, portmap; DEL calls portmap, trestle\n`,
-  )
-  expect((await runCli([...args, '-o', 'json'])).json).toMatchObject({
-    chains: [{ add: ['trestle', 'portmap'], del: ['portmap', 'trestle'] }],
-  })
-})
-
 it('names are printed with their control characters made visible', async () => {
   look({ '10-\x1b[31m.conflist': list('a\x1b[2J') })
   const { stdout } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin')])
@@ -277,28 +244,6 @@ it('subnets of two networks that overlap are told, of one network in two files n
     'subnets-overlap 20-b.conflist',
     'subnets-overlap 30-c.conflist',
   ])
-})
-
-it('bits of the mark that differ are told: the lowest is used', () => {
-  const bit = (acceptMarkBit: number) => ({ firewall: { acceptMarkBit } })
-  const files = {
-    '10-a.conflist': list('a', 'trestle', { podcidr: '10.1.0.0/24', ...bit(20) }),
-    '20-b.conflist': list('b', 'trestle', { podcidr: '10.2.0.0/24', ...bit(19) }),
-    '30-c.conflist': list('c', 'trestle', { podcidr: '10.3.0.0/24', firewall: {} }),
-  }
-  expect(look(files).about.filter((each) => each.startsWith('mark'))).toEqual(['mark-bits-differ 10-a.conflist'])
-})
-
-it('three networks on one bridge are said once', () => {
-  const on = (name: string, bridge: string, net: number) =>
-    list(name, 'trestle', { bridge, podcidr: `10.${net}.0.0/24` })
-  const files = {
-    '10-a.conflist': on('a', 'br0', 1),
-    '20-b.conflist': on('b', 'br0', 2),
-    '30-c.conflist': on('c', 'br0', 3),
-    '40-d.conflist': on('d', 'br1', 4),
-  }
-  expect(look(files).about.filter((each) => each.startsWith('bridge'))).toEqual(['bridge-shared 30-c.conflist'])
 })
 
 it('the report ends with who uses what, and JSON has the same', async () => {

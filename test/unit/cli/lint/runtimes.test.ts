@@ -9,8 +9,6 @@ import { look } from '../../../../src/cli/lint/command.ts'
 import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
 import { predict } from '../../../../src/cli/lint/predict.ts'
 import {
-  copyFindings,
-  noNode,
   otherBinDirs,
   runtimeFindings,
   runtimeLine,
@@ -47,7 +45,7 @@ const crio: NodeRuntime = {
   settings: { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'] },
 }
 
-const node = (...runtimes: readonly NodeRuntime[]) => ({ ...noNode, runtimes })
+const node = (...runtimes: readonly NodeRuntime[]) => runtimes
 const idsOf = (found: readonly { readonly id: string }[]) => found.map(({ id }) => id)
 
 describe('which directories are looked at', () => {
@@ -58,12 +56,6 @@ describe('which directories are looked at', () => {
       { directory: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'] },
       { directory: '/proc/9/root/etc/cni/net.d', binDirs: ['/proc/9/root/usr/lib/cni'] },
     ])
-  })
-
-  it('are those of handlers, too', () => {
-    const handlers = [{ handler: 'kata', confDir: '/etc/cni/kata.d' }]
-    const runtime = { ...containerd, settings: { ...containerd.settings, ofHandlers: handlers } }
-    expect(targetsOf([runtime]).map(({ directory }) => directory)).toEqual(['/etc/cni/net.d', '/etc/cni/kata.d'])
   })
 
   it('are the usual ones where there is no runtime', () => {
@@ -84,23 +76,11 @@ describe('which directories are looked at', () => {
 })
 
 describe('what is found about runtimes', () => {
-  const ignored = { ...containerd.settings, binDirs: ['/x'] }
+  const onDisk = { ...containerd.settings, binDirs: ['/x'] }
   const cases = [
-    ['settings-not-loaded', () => runtimeFindings(node({ ...containerd, onDisk: ignored }))],
-    ['runtime-key-ignored', () => runtimeFindings(node({ ...containerd, ignored }))],
+    ['settings-not-loaded', () => runtimeFindings(node({ ...containerd, onDisk }))],
     ['runtime-config-broken', () => runtimeFindings(node({ ...containerd, problem: '/etc/c.toml: no TOML' }))],
     ['dir-not-used', () => unusedDirectory('/etc/cni/net.d', [k3s], false)],
-    [
-      'kubelet-flag-dead',
-      () => {
-        const flag = { flag: '--cni-bin-dir', value: '/opt/cni/bin', where: '/etc/default/kubelet', isRunning: false }
-        return runtimeFindings({ ...noNode, flags: [flag] })
-      },
-    ],
-    [
-      'copies-differ',
-      () => copyFindings([[lintOf('/a/1.conflist', '10.1.0.0/24')], [lintOf('/b/1.conflist', '10.2.0.0/24')]]),
-    ],
   ] as const
 
   it.each(cases)('%s', (id, find) => {
@@ -115,23 +95,12 @@ describe('what is found about runtimes', () => {
     expect(runtimeFindings(node(containerd, k3s, crio))).toEqual([])
     expect(runtimeFindings(node({ ...containerd, problem: 'EACCES', isDenied: true }))).toEqual([])
     expect(unusedDirectory('/etc/cni/net.d', [containerd], true)).toEqual([])
-    expect(copyFindings([[lintOf('/a/1.conflist', '10.1.0.0/24')], [lintOf('/b/1.conflist', '10.1.0.0/24')]])).toEqual(
-      [],
-    )
   })
 
   it("names k3s' template, and is a warning where a person asked about the directory", () => {
     const [finding] = unusedDirectory('/etc/cni/net.d', [k3s], true)
     expect(finding).toMatchObject({ severity: 'warning' })
     expect(finding?.cure).toContain('config.toml.tmpl (conf_dir, in CRI-O network_dir), then systemctl try-restart k3s')
-  })
-
-  it('flags of kubelet in a file are an error where no kubelet runs, and else none', () => {
-    const flag = { flag: '--network-plugin', value: 'cni', where: '/etc/default/kubelet', isRunning: false }
-    expect(runtimeFindings({ runtimes: [], flags: [flag], hasKubelet: false })[0]?.severity).toBe('error')
-    expect(runtimeFindings({ runtimes: [], flags: [flag, flag], hasKubelet: true })).toMatchObject([
-      { severity: 'warning' },
-    ])
   })
 
   it('is said in a line each', () => {
@@ -167,16 +136,6 @@ describe('which file a runtime takes', () => {
     expect(text).not.toContain('CRI-O')
   })
 })
-
-/** A file as lint has read it. */
-function lintOf(file: string, subnet: string) {
-  const root = {
-    cniVersion: '1.0.0',
-    name: 'pods',
-    plugins: [{ type: 'bridge', ipam: { type: 'host-local', subnet } }],
-  }
-  return { file, findings: [], root, list: { name: 'pods', version: '1.0.0' as const, plugins: [], found: [] } }
-}
 
 describe('plugins that are elsewhere (/usr/lib/cni of Debian)', () => {
   let root: string

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { deadKubeletFlags, flagOf, processesOf } from '../../../../src/cli/node/processes.ts'
+import { flagOf, processesOf } from '../../../../src/cli/node/processes.ts'
 import { containerdFiles, crioFiles } from '../../../../src/cli/node/runtime-settings.ts'
 import { readWithImports } from '../../../../src/cli/node/toml-file.ts'
 
@@ -121,27 +121,5 @@ describe('processes', () => {
     [[], undefined],
   ])('flags %j name the file %s', (args, expected) => {
     expect(flagOf(args, ['c', 'config'])).toBe(expected)
-  })
-
-  it('of kubelet are looked at for dead flags, and files, comments left out', async () => {
-    await addProcess(70, { name: 'kubelet', args: ['--network-plugin=cni', '--cni-bin-dir', '/opt/cni/bin', '--v=2'] })
-    await put({
-      '/var/lib/kubelet/kubeadm-flags.env':
-        'KUBELET_KUBEADM_ARGS="--network-plugin=cni --pod-infra-container-image=x"\n',
-      '/etc/systemd/system/kubelet.service.d/10-cni.conf':
-        '[Service]\n# --cni-cache-dir=/x\nEnvironment="KUBELET_NETWORK_ARGS=--cni-conf-dir=/etc/cni/net.d"\n',
-      '/etc/systemd/system/kubelet.service.d/note.txt': '--cni-conf-dir=/x',
-    })
-    expect(deadKubeletFlags({ root, proc: join(root, 'proc') })).toEqual([
-      { flag: '--network-plugin', value: 'cni', where: 'kubelet (process 70)', isRunning: true },
-      { flag: '--cni-bin-dir', value: '/opt/cni/bin', where: 'kubelet (process 70)', isRunning: true },
-      { flag: '--network-plugin', value: 'cni', where: '/var/lib/kubelet/kubeadm-flags.env', isRunning: false },
-      {
-        flag: '--cni-conf-dir',
-        value: '/etc/cni/net.d',
-        where: '/etc/systemd/system/kubelet.service.d/10-cni.conf',
-        isRunning: false,
-      },
-    ])
   })
 })

@@ -8,7 +8,6 @@ import {
   crioSettings,
   editOf,
   hasCri,
-  statusLoad,
   statusSettings,
 } from '../../../../src/cli/node/runtime-settings.ts'
 import { merged, TomlError, tableOf } from '../../../../src/cli/node/toml-file.ts'
@@ -34,12 +33,6 @@ describe('settings of containerd', () => {
       'a loopback of its own',
       "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\nuse_internal_loopback = true",
       { ...usual, hasInternalLoopback: true },
-    ],
-    [
-      'a handler with a directory of its own',
-      'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.kata]\ncni_conf_dir = "/etc/cni/kata.d"\n' +
-        '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\ncni_conf_dir = ""',
-      { ...usual, ofHandlers: [{ handler: 'kata', confDir: '/etc/cni/kata.d' }] },
     ],
   ])('%s', (_, text, expected) => {
     expect(containerdSettings(table(text))).toEqual(expected)
@@ -96,17 +89,6 @@ describe('an answer to CRI Status', () => {
     expect(statusSettings({ config: 'nothing of JSON' })).toBeUndefined()
     expect(statusSettings({})).toBeUndefined()
   })
-
-  it('says what is loaded, and why nothing is', () => {
-    const networks = [{ Config: { Name: 'cni-loopback' } }, { Config: { Name: 'pods' } }]
-    expect(statusLoad({ cniconfig: JSON.stringify({ Networks: networks }), lastCNILoadStatus: 'OK' })).toEqual({
-      networks: ['pods'],
-    })
-    expect(statusLoad({ lastCNILoadStatus: 'cni config load failed: no network config found' })).toEqual({
-      networks: [],
-      problem: 'cni config load failed: no network config found',
-    })
-  })
 })
 
 describe('settings of CRI-O', () => {
@@ -144,8 +126,6 @@ describe('the file to edit', () => {
       '/var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.tmpl',
     ],
     ['/data/k3s/agent/etc/containerd/config.toml', 2, '/data/k3s/agent/etc/containerd/config.toml.tmpl'],
-    ['/var/snap/microk8s/current/args/containerd.toml', 2, '/var/snap/microk8s/current/args/containerd-template.toml'],
-    ['/etc/k0s/containerd.toml', 3, '/etc/k0s/containerd.d/cni.toml'],
   ])('of %s, version %i, is %s', (file, version, edit) => {
     expect(editOf(file, version).file).toBe(edit)
   })
