@@ -87,7 +87,7 @@ export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id
 /** Command lines for people, which let the packets of a subnet pass a chain of others. */
 export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly string[] {
   if (place.kind === 'nft') return subnetAcceptTexts(place, subnet).map((text) => `nft ${text}`)
-  const insert = `${place.program} -I ${place.chain}`
+  const insert = [place.program, ...tableWords(place), '-I', place.chain].join(' ')
   return [
     `${insert} -d ${subnet} -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT`,
     `${insert} -s ${subnet} -j ACCEPT`,

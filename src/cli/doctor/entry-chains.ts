@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of others that packets meet before they are forwarded (the prerouting hook), and on their way to the node
-// itself (the input hook). Chains that translate addresses are not meant: what drops is of type filter.
+// Chains of others that packets meet before they are routed (the prerouting hook), on their way to the node itself
+// (input), and behind the forward hook (postrouting). Chains that translate addresses drop nothing: their type is nat.
 
 import type { ChainPlace } from '../../features/accept-place.ts'
 import { tableName } from '../../model/tables.ts'
@@ -11,7 +11,8 @@ import { listChainCommand } from '../../tools/accept-commands.ts'
 import type { ForeignChain } from '../../tools/foreign-nft.ts'
 import { dropsByPolicy, readIptablesRules } from '../../tools/iptables.ts'
 
-export type EntryHook = 'prerouting' | 'input'
+const hooks = ['prerouting', 'input', 'postrouting'] as const
+type EntryHook = (typeof hooks)[number]
 
 /** A base chain. `drops`: its policy is drop. */
 export interface EntryChain {
@@ -26,6 +27,7 @@ const ofIptables = [
   { table: 'mangle', chain: 'PREROUTING', hook: 'prerouting' },
   { table: 'mangle', chain: 'INPUT', hook: 'input' },
   { table: 'filter', chain: 'INPUT', hook: 'input' },
+  { table: 'mangle', chain: 'POSTROUTING', hook: 'postrouting' },
 ] as const
 
 /** Looks: a process, one more for each chain of iptables. Throws CniError 100 when nft does not tell. */
@@ -61,8 +63,9 @@ function nftChains(chains: readonly ForeignChain[]): readonly EntryChain[] {
   const isOthers = ({ family, table }: ForeignChain) =>
     table !== 'firewalld' && !(family === 'inet' && table === tableName)
   return chains.flatMap((each) => {
-    const { family, table, name, type, hook, policy } = each
-    if (type !== 'filter' || (hook !== 'prerouting' && hook !== 'input')) return []
+    const { family, table, name, type, policy } = each
+    const hook = hooks.find((meant) => meant === each.hook)
+    if (type !== 'filter' || hook === undefined) return []
     if (!['inet', 'ip', 'ip6'].includes(family) || !isOthers(each) || isShown(each)) return []
     return [
       {

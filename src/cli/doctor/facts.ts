@@ -84,8 +84,6 @@ export interface KernelFacts {
   /** Values that sysctl.d sets at the next start, and the last file that sets each. */
   readonly kept: ReadonlyMap<string, { readonly value: string; readonly file: string }>
   readonly hasKubeProxy: boolean
-  readonly missingModules: readonly string[]
-  readonly release: string
 }
 
 /**
@@ -143,25 +141,22 @@ export interface StateFacts {
   readonly inTheWay: readonly string[]
   readonly damaged: readonly string[]
   readonly ports: readonly { readonly port: string; readonly listener: string; readonly pod: string }[]
-  /** Services of IPVS whose address and port a pod's host port has. */
-  readonly caught: readonly { readonly port: string; readonly service: string; readonly pod: string }[]
   readonly mtus: readonly { readonly pod: string; readonly mtu: number }[]
   readonly uplinkMtu?: number
   /** The number of trestle's pods in each network. */
   readonly podsOf: ReadonlyMap<string, number>
 }
 
-/** A set of ranges, and the number of reserved addresses. */
+/** A set of ranges of host-local, and the number of reserved addresses. */
 export interface PoolFacts {
   readonly network: string
   readonly ranges: string
   readonly taken: number
   readonly total: bigint
-  /** host-local: reservations of containers that no runtime lists; undefined if no runtime answered. */
-  readonly leaked?: readonly string[]
+  /** Reservations of containers that no runtime lists; none if no runtime answered. */
+  readonly leaked: readonly string[]
   /** The directory of the reservations. */
   readonly directory: string
-  readonly isHostLocal: boolean
 }
 
 /** STATUS's reason to refuse the used configuration. */
@@ -174,8 +169,8 @@ export interface ReadinessFacts {
 
 /** A base chain of another firewall with all rules that packets can reach from it. */
 export interface FirewallFacts {
-  /** The hook: before routing, towards the node, or through the node. */
-  readonly hook: 'prerouting' | 'input' | 'forward'
+  /** The hook: before routing, towards the node, through the node, or behind routing. */
+  readonly hook: 'prerouting' | 'input' | 'forward' | 'postrouting'
   readonly base: ChainPlace
   /** The chain drops unmatched packets at its end (forward: behind the place of trestle's accept). */
   readonly endsInDrop: boolean
@@ -192,14 +187,14 @@ export interface FirewallFacts {
   }[]
 }
 
-/** A limited resource of the node. */
+/** A limited resource of the node. `id`: of its diagnosis; `raisedBy`: sysctls that raise the limit. */
 export interface LimitFacts {
-  readonly what: 'inotify' | 'watches' | 'files' | 'processes' | 'disk' | 'inodes' | 'neighbours' | 'conntrack'
+  readonly id: string
+  readonly what: string
   readonly on: string
-  /** The process that has the limit. */
-  readonly pid?: string
   readonly used: number
   readonly most: number
+  readonly raisedBy?: readonly string[]
 }
 
 /** An error in the log of the last hour. */

@@ -131,7 +131,7 @@ function isMeant(pattern: string): (name: string) => boolean {
   return (name) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern)
 }
 
-// Finds drops of packets that pods send to the node, or before routing. A firewall on the node is normal: it is an
+// Finds drops of packets that pods send to the node, before routing or behind it. A firewall on the node is normal: it is an
 // error only if it names the pods, or accepts none of their packets.
 
 export function judgeEntries({ firewalls = [], networks }: NodeFacts): readonly Finding[] {
@@ -207,7 +207,8 @@ function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, '
 
 function unaccepted(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
   const id = isChosen ? 'node-firewall' : 'firewall-drops'
-  return tail(firewall, network, { id, run: inputAcceptCommands(firewall, network) })
+  const commands = firewall.hook === 'postrouting' ? acceptCommands : inputAcceptCommands
+  return tail(firewall, network, { id, run: commands(firewall, network) })
 }
 
 /** Commands to paste; undefined if a name in them means more to a shell. */

@@ -18,7 +18,6 @@ export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[]
     ...bridgeNf(kernel, used),
     ...refused(kernel),
     ...strangeRoutes(kernel, new Set(withoutSix.map(({ on }) => on))),
-    ...modules(kernel),
     ...otherBridges(networks),
   ]
 }
@@ -106,9 +105,7 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
   const strange = podRoutes
     .filter(({ address, expected }) => !(familyOf(address) === 6 && withoutIpv6.has(expected)))
     .filter(({ expected, leavesBy }) => leavesBy !== expected)
-  const byLink = new Map<string, (typeof strange)[number][]>()
-  for (const each of strange) byLink.set(each.leavesBy ?? '', [...(byLink.get(each.leavesBy ?? '') ?? []), each])
-  return [...byLink].map(([link, pods]) => {
+  return [...Map.groupBy(strange, ({ leavesBy = '' }) => leavesBy)].map(([link, pods]) => {
     const [first] = pods
     const more = pods.length > 1 ? `, and ${pods.length - 1} more` : ''
     const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
@@ -128,12 +125,6 @@ function refused({ refusals }: KernelFacts): readonly Finding[] {
     const message = `${asked}: refused by \`${rule}\``
     return findingOf({ id: 'rule-refuses', on: `network ${network}`, message, ...run })
   })
-}
-
-function modules({ missingModules, release }: KernelFacts): readonly Finding[] {
-  if (missingModules.length === 0) return []
-  const message = `${missingModules.join(', ')}: not loaded, and not in /lib/modules/${release}`
-  return [findingOf({ id: 'kernel-module', on: `kernel ${release}`, message })]
 }
 
 function networksOf(networks: readonly PodNetwork[], family: 4 | 6): readonly PodNetwork[] {

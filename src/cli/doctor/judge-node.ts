@@ -123,8 +123,6 @@ export function judgeAgents({ agents, agentProblems }: NodeFacts): readonly Find
   ]
 }
 
-const nearlyFull = 0.9
-
 export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] {
   return [...readiness.map(notReady), ...pools.flatMap(ofPool)]
 }
@@ -146,19 +144,16 @@ function notReady({ network, id, message, details }: ReadinessFacts): Finding {
   })
 }
 
-function ofPool(pool: PoolFacts): readonly Finding[] {
-  const { network, ranges, taken, total, leaked = [], directory, isHostLocal } = pool
-  const share = Number(taken) / Number(total)
-  const message = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
+function ofPool({ network, ranges, taken, total, leaked, directory }: PoolFacts): readonly Finding[] {
   const on = `network ${network}`
-  if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, message })]
-  if (leaked.length > 0) {
-    const count = `${leaked.length} of ${taken} reservations in ${directory}`
-    const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
-    return [findingOf({ id: 'host-local-leaked', on, message: whose, run: diagnosis('host-local-full').run })]
+  if (BigInt(taken) >= total) {
+    const message = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
+    return [findingOf({ id: 'host-local-full', on, message })]
   }
-  // trestle's full pool is left to STATUS, which subtracts reclaimable addresses.
-  return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, message })] : []
+  if (leaked.length === 0) return []
+  const count = `${leaked.length} of ${taken} reservations in ${directory}`
+  const message = `${count} are of containers that no runtime lists: ${few(leaked)}`
+  return [findingOf({ id: 'host-local-leaked', on, message, run: diagnosis('host-local-full').run })]
 }
 
 /** A runtime retries within minutes: a newer error is still current. */

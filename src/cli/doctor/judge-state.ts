@@ -18,7 +18,6 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
     ...ofPods(state),
     ...orphansAndPending(state),
     ...ports(state),
-    ...caught(state),
     ...mtus(state),
   ].map(findingOf)
 }
@@ -47,22 +46,19 @@ function differences({ differences: found, accepts, state }: StateFacts, without
       .map(({ dev }) => dev),
   )
   const gone = new Set(all.filter(({ kind }) => kind === 'bridge.add').map(({ dev }) => dev))
-  const byCheck = new Map<Found['id'], Difference[]>()
-  for (const each of all) {
-    const id = checkOf(each, bridges)
-    if (id !== undefined) byCheck.set(id, [...(byCheck.get(id) ?? []), each])
-  }
+  const byCheck = Map.groupBy(all, (each) => checkOf(each, bridges))
   // A missing bridge explains missing ports, settings and routes.
   if (gone.size > 0) for (const id of ['port-differs', 'setting-differs'] as const) byCheck.delete(id)
   // A link that is down explains its missing routes.
   const devsOf = (id: Found['id']) => (byCheck.get(id) ?? []).map(({ dev }) => dev)
   if (devsOf('route-missing').every((dev) => devsOf('port-differs').includes(dev))) byCheck.delete('route-missing')
-  const ofChecks = [...byCheck].map(([id, those]): Found => {
+  const ofChecks = [...byCheck].flatMap(([id, those]): readonly Found[] => {
+    if (id === undefined) return []
     const texts = [...new Set(those.flatMap((each) => each.found))]
     const devs = [...new Set(those.map(({ dev }) => dev).filter((dev) => dev !== ''))]
     // A sysctl has no link: its text names the key.
     const on = id === 'rules-missing' ? 'nftables' : devs.length === 0 ? 'this node' : few(devs)
-    return { id, on, message: few(texts) }
+    return [{ id, on, message: few(texts) }]
   })
   return [
     ...ofChecks,
@@ -150,14 +146,6 @@ function ports({ ports: taken }: StateFacts): readonly Found[] {
     const message = `it goes to ${pod}, and a process of the node listens on ${listener}`
     const cure = `\`ss -lnp sport = :${number}\` names the process: give one of them another port`
     return { id: 'port-taken', on: port, message, cure }
-  })
-}
-
-function caught({ caught: services }: StateFacts): readonly Found[] {
-  return [...Map.groupBy(services, ({ port }) => port)].map(([port, all]) => {
-    const pods = [...new Set(all.map(({ pod }) => pod))]
-    const message = `it goes to ${pods.join(', ')}, also where it is for ${few(all.map(({ service }) => service))}`
-    return { id: 'ipvs-service-caught', on: port, message }
   })
 }
 

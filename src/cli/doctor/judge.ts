@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts to findings, in the order of the groups. Pure.
 
-import type { Step, Target } from '../probe/pods.ts'
+import type { Step } from '../probe/pods.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import { groups, type LimitFacts, type NodeFacts } from './facts.ts'
 import { judgeEntries, judgeFirewalls } from './judge-firewalls.ts'
@@ -58,17 +58,6 @@ function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, message } : each))
 }
 
-const checkIds: Readonly<Partial<Record<Target, string>>> = {
-  add: 'probe-add',
-  node: 'probe-node',
-  gateway: 'probe-gateway',
-  pod: 'probe-pod',
-  outside: 'probe-outside',
-  dns: 'probe-dns',
-  'host-port': 'probe-host-port',
-  del: 'probe-del',
-}
-
 /** Diagnoses that the configuration asks for. */
 const meant = ['policy-isolated', 'ports-isolated']
 
@@ -77,75 +66,45 @@ const causingGroups = ['kernel', 'network', 'firewall', 'configuration', 'host',
 
 /** A finding for each cause. `others`: findings without pods; a probe does not repeat them. */
 function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
-  const byId = new Map<string, [Step, ...Step[]]>()
-  for (const step of (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')) {
-    const id = step.known?.id ?? checkIds[step.target] ?? 'probe-pod'
-    const before = byId.get(id)
-    byId.set(id, before === undefined ? [step] : [...before, step])
-  }
+  const failed = (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')
+  const byId = Map.groupBy(failed, ({ known, target }) => known?.id ?? `probe-${target}`)
   const isExplained = others.some(({ severity, group }) => severity === 'error' && causingGroups.includes(group ?? ''))
   return [...byId]
     .filter(([id]) => !others.some((other) => other.id === id))
-    .map(([id, steps]) => ofSteps(id, steps, `network ${probe?.network}`))
+    .flatMap(([id, steps]) => ofSteps(id, steps, `network ${probe?.network}`))
     .map((found) => (isExplained && found.id !== 'probe-del' ? { ...found, severity: 'note' } : found))
 }
 
 /** The texts are those of the cause; the severity is that of the failed target. */
-function ofSteps(id: string, steps: readonly [Step, ...Step[]], on: string): Finding {
+function ofSteps(id: string, steps: readonly Step[], on: string): readonly Finding[] {
   const [first] = steps
+  if (first === undefined) return []
   const texts = few(steps.map(({ detail = '', what }) => `${what}: ${detail.replaceAll('\n', '; ')}`))
-  const base = findingOf({ id: checkIds[first.target] ?? 'probe-pod', on, message: texts })
+  const base = findingOf({ id: `probe-${first.target}`, on, message: texts })
   const { known } = first
-  if (known === undefined) return base
+  if (known === undefined) return [base]
   const severity = meant.includes(id) ? 'note' : base.severity
   const { group, consequence } = base
-  return findingOf({ id, group, consequence, severity, on, message: `${known.message}: ${texts}` })
+  return [findingOf({ id, group, consequence, severity, on, message: `${known.message}: ${texts}` })]
 }
 
 const nearlyFull = 0.9
 
-const limitChecks: Readonly<Record<LimitFacts['what'], string>> = {
-  inotify: 'inotify-limit',
-  watches: 'inotify-limit',
-  files: 'file-limit',
-  processes: 'process-limit',
-  disk: 'disk-full',
-  inodes: 'disk-full',
-  neighbours: 'neighbours-full',
-  conntrack: 'conntrack-full',
-}
-
-/** Disks are reported later than tables. */
-const fullFrom: Readonly<Partial<Record<LimitFacts['what'], number>>> = { disk: 0.97, inodes: 0.97 }
-
-/** A full state directory is reported by STATUS. */
+/** Disks are reported later than tables, and a full state directory by STATUS. */
 function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] {
-  const isTold = ({ what, used, most }: LimitFacts) =>
-    limitChecks[what] === 'disk-full' && used >= most && readiness.some(({ id }) => id === 'not-ready-state')
+  const isTold = readiness.some(({ id }) => id === 'not-ready-state')
   return limits
-    .filter(({ what, used, most }) => used / most >= (fullFrom[what] ?? nearlyFull))
-    .filter((limit) => !isTold(limit))
+    .filter(({ id, used, most }) => used / most >= (id === 'disk-full' ? 0.97 : nearlyFull))
+    .filter(({ id, used, most }) => !(isTold && id === 'disk-full' && used >= most))
     .map((limit) => {
-      const { what, on, used, most } = limit
+      const { id, what, on, used, most } = limit
       const severity = used >= most ? 'error' : 'warning'
-      return findingOf({
-        id: limitChecks[what],
-        on,
-        message: `${what}: ${used} of ${most} in use`,
-        severity,
-        run: raiseCommand(limit),
-      })
+      return findingOf({ id, on, message: `${what}: ${used} of ${most} in use`, severity, run: raiseCommand(limit) })
     })
 }
 
 /** Raises the limit at once, to half more than the use. Undefined: the diagnosis has the command. */
-function raiseCommand({ what, on, pid, used, most }: LimitFacts): string | undefined {
+function raiseCommand({ raisedBy, used, most }: LimitFacts): string | undefined {
   const enough = 2 ** Math.ceil(Math.log2(Math.max(used, most) * 2))
-  if (what === 'processes') return `sysctl -w kernel.pid_max=${enough} kernel.threads-max=${enough}`
-  if (what === 'conntrack') return `sysctl -w net.netfilter.nf_conntrack_max=${enough}`
-  if (what === 'files')
-    return pid === undefined ? `sysctl -w fs.file-max=${enough}` : `prlimit --pid ${pid} --nofile=${enough}:${enough}`
-  if (what !== 'neighbours') return undefined
-  const key = `net.ipv${on === 'IPv6' ? 6 : 4}.neigh.default`
-  return `sysctl -w ${[1, 2, 3].map((at) => `${key}.gc_thresh${at}=${4096 * 2 ** (at - 1)}`).join(' ')}`
+  return raisedBy && `sysctl -w ${raisedBy.map((name) => `${name}=${enough}`).join(' ')}`
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel facts: sysctls now and after the next start, routes back, modules.
+// Kernel facts: sysctls now and after the next start, routes back, policy rules.
 
-import { existsSync } from 'node:fs'
 import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
@@ -41,8 +40,6 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
     refusals,
     kept: keptSettings(['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']),
     hasKubeProxy,
-    missingModules: missingModules(['veth', 'bridge', 'nf_tables', 'nft_masq']),
-    release: kernelRelease(),
   }
 }
 
@@ -134,17 +131,6 @@ async function seesKubeProxy(run: Run): Promise<boolean> {
 /** The running kernel's. node:os keeps the release that it read first, and that was while the snapshot was built. */
 export function kernelRelease(): string {
   return readKey('kernel/osrelease') ?? ''
-}
-
-/** Empty if unknown: a kernel without modules does not list its built-in parts. */
-function missingModules(names: readonly string[]): readonly string[] {
-  const directory = `/lib/modules/${kernelRelease()}`
-  const others = namesIn('/lib/modules')
-  const lists = ['modules.builtin', 'modules.dep'].map((name) => textIfThere(`${directory}/${name}`)).join('\n')
-  // A module list only for other kernels means an update since the start: unloaded modules cannot be loaded.
-  if (lists.trim() === '' && others.length === 0) return []
-  const isThere = (name: string) => existsSync(`/sys/module/${name}`) || new RegExp(`/${name}\\.ko`, 'm').test(lists)
-  return names.filter((name) => !isThere(name))
 }
 
 // An address that represents all distant senders. Pure.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers all facts. A part that cannot be examined is named with its reason, and the rest goes on.
 
-import { familyOf } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
@@ -12,7 +11,6 @@ import { observeHost } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
-import { readDocuments } from '../../tools/ip.ts'
 import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
@@ -95,7 +93,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
       state,
       firewalls: await look.asRoot('firewall', () => lookAtFirewalls(run, { specs, networks })),
-      limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
+      limits: await look.at('limits', lookAtLimits, undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile, look), undefined),
       pod: options.pod === undefined ? undefined : await look.asRoot('network', () => pod(context, options)),
       probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
@@ -174,14 +172,6 @@ async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonl
   const found: B[] = []
   for (const one of all) found.push(...(await body(one)))
   return found
-}
-
-/** Permanent and multicast entries do not count for the limit (net/core/neighbour.c). */
-async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: number }> {
-  const { stdout } = await run({ file: 'ip', args: ['-j', 'neigh', 'show'] })
-  const all = readDocuments(stdout).map((entry) => String(entry['dst'] ?? ''))
-  const six = all.filter((address) => familyOf(address) === 6).length
-  return { 4: all.length - six, 6: six }
 }
 
 async function logged(run: Run, nowMs: number, file: string | undefined, look: Look) {

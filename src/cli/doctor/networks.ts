@@ -13,9 +13,7 @@ import type { NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
-import { networkFiles } from '../../system/files/state.ts'
-import { upstreamAddresses, upstreamLeases } from '../../system/ipam/upstream-leases.ts'
-import { takenAddresses } from '../../system/store/addresses.ts'
+import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { readOwn } from '../lint/own-plugin.ts'
 import { canonical, overlapOf, subnetsOf } from '../lint/semantics.ts'
 import { asOwn } from '../node/own-type.ts'
@@ -114,38 +112,27 @@ function confOf({ conf }: PluginFacts, network: string): NetConf | undefined {
   return readOwn({ conf: own, steps: [], index: 0 }, { name: network, version: '1.0.0' }).conf
 }
 
+/** The pools of host-local; STATUS looks at trestle's own. */
 export function lookAtPools({ network = '', plugins }: ConfigurationFacts, listed: Listed): readonly PoolFacts[] {
   return plugins.flatMap((plugin) => {
-    const isHostLocal = !plugin.isOwn && plugin.ipamType === 'host-local'
-    if (!plugin.isOwn && !isHostLocal) return []
-    const only = isHostLocal ? { ...plugin, conf: { ipam: plugin.conf['ipam'] } } : plugin
-    const ipam = confOf(only, network)?.ipam
-    return ipam?.kind === 'pool' ? poolsOf(network, ipam, { isHostLocal, listed }) : []
+    if (plugin.isOwn || plugin.ipamType !== 'host-local') return []
+    const ipam = confOf({ ...plugin, conf: { ipam: plugin.conf['ipam'] } }, network)?.ipam
+    return ipam?.kind === 'pool' ? poolsOf(network, ipam, listed) : []
   })
 }
 
-function poolsOf(
-  network: string,
-  ipam: PoolIpam,
-  { isHostLocal, listed }: { readonly isHostLocal: boolean; readonly listed: Listed },
-): readonly PoolFacts[] {
-  const files = networkFiles(network)
-  const upstream = isHostLocal
-    ? upstreamLeases(ipam.dataDir, network).map(({ address }) => address)
-    : upstreamAddresses(ipam.dataDir, network)
-  const taken = [...new Set([...(isHostLocal ? [] : takenAddresses(files, ipam.cooldownS)), ...upstream])]
-  return ipam.rangeSets.map((set) => {
-    const inSet = countedOf(set, ipam.exclude, taken)
-    const leases = upstreamLeases(ipam.dataDir, network).filter(({ address }) => inSet.includes(address))
-    const leaked = leases.filter(({ containerId }) => listed !== undefined && !listed.has(containerId))
+function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, listed: Listed): readonly PoolFacts[] {
+  const leases = upstreamLeases(dataDir, network)
+  const lost = leases.filter(({ containerId }) => listed !== undefined && !listed.has(containerId))
+  return rangeSets.map((set) => {
+    const countedIn = (some: typeof leases) => countedOf(set, exclude, [...new Set(some.map(({ address }) => address))])
     return {
       network,
       ranges: describeSet(set),
-      taken: inSet.length,
-      total: capacity(set, ipam.exclude),
-      ...(isHostLocal && listed !== undefined ? { leaked: leaked.map(({ address }) => address) } : {}),
-      directory: isHostLocal ? `${ipam.dataDir}/${network}` : files.addresses,
-      isHostLocal,
+      taken: countedIn(leases).length,
+      total: capacity(set, exclude),
+      leaked: countedIn(lost),
+      directory: `${dataDir}/${network}`,
     }
   })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // State against the kernel: the repairs of `restore` and `gc` as a dry run, and the inside of pods.
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { familyOf } from '../../cni/address.ts'
 import { ownType } from '../../cni/invocation.ts'
 import type { CallContext } from '../../commands/call/context.ts'
@@ -9,7 +9,6 @@ import { observeFor } from '../../commands/call/observe-ops.ts'
 import { judgeOrphans, judgeReservations } from '../../commands/recover/orphans.ts'
 import { judgeAll, type Listed } from '../../commands/teardown/collect.ts'
 import { restore } from '../../commands/verbs/restore.ts'
-import { catches, readIpvsServices } from '../../features/listening.ts'
 import { keyOfHostLink } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
@@ -57,6 +56,10 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
   const { parts, elsewhere } = await restore(context, false)
   const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
   const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
+  const byNetwork = Map.groupBy(
+    live.filter(({ key }) => key.role !== 'ipam'),
+    ({ key }) => key.network,
+  )
   const mtu = uplinkMtu(pods.every(isIpv4Only) ? 'IPv4' : 'any')
   const inside = await lookIntoPods(context, pods.slice(0, mostPods))
   return {
@@ -76,13 +79,12 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     inTheWay: misplaced(),
     damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
     ports: live.flatMap(listeners),
-    caught: caughtServices(live),
     mtus: live.flatMap((record) => {
       const { spec } = record
       return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
     }),
     ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
-    podsOf: countByNetwork(live),
+    podsOf: new Map([...byNetwork].map(([network, all]) => [network, all.length])),
   }
 }
 
@@ -140,29 +142,6 @@ function nameOf(record: AttachmentRecord): PodName {
 function listeners(record: AttachmentRecord) {
   const found = findListeners(record.spec?.hostPorts?.ports ?? []).map(textsOf)
   return found.map(({ what, where }) => ({ port: what, listener: where, pod: describeHolder(record) }))
-}
-
-/** Nothing where the node has no IPVS. */
-function caughtServices(records: readonly AttachmentRecord[]): StateFacts['caught'] {
-  const file = '/proc/net/ip_vs'
-  const services = existsSync(file) ? readIpvsServices(readFileSync(file, 'latin1')) : []
-  return records.flatMap((record) =>
-    (record.spec?.hostPorts?.ports ?? []).flatMap((port) =>
-      services
-        .filter((service) => catches(port, service))
-        .map(({ address }) => ({
-          port: `host port ${port.hostPort}/${port.protocol}`,
-          service: address,
-          pod: describeHolder(record),
-        })),
-    ),
-  )
-}
-
-function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>()
-  for (const { key } of records) if (key.role !== 'ipam') counts.set(key.network, (counts.get(key.network) ?? 0) + 1)
-  return counts
 }
 
 // Pods of other plugins are not compared with the kernel: the report says so, so that it is no all-clear.

@@ -177,6 +177,14 @@ export const ruleFaults: readonly Fault[] = [
     tidy: tidyFw,
   },
   {
+    what: 'a chain of nft that drops behind the forward hook',
+    source: 'https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks#postrouting',
+    make: "nft add table inet fw && nft add chain inet fw q '{ type filter hook postrouting priority 0 ; }' && nft add rule inet fw q ip daddr 10.240.0.0/24 counter drop",
+    doctor: ['firewall-drops'],
+    names: 'inet fw q',
+    tidy: tidyFw,
+  },
+  {
     what: 'INPUT with policy DROP',
     source: 'https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/',
     // With the node's own loopback, as every such firewall has it: a node without it has no kubelet either.

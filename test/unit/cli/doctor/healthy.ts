@@ -25,8 +25,6 @@ export const kernel: KernelFacts = {
   refusals: [],
   kept: new Map(),
   hasKubeProxy: false,
-  missingModules: [],
-  release: '6.1.0',
 }
 
 export const state: StateFacts = {
@@ -46,7 +44,6 @@ export const state: StateFacts = {
   inTheWay: [],
   damaged: [],
   ports: [],
-  caught: [],
   mtus: [{ pod: 'default/web', mtu: 1500 }],
   uplinkMtu: 1500,
   podsOf: new Map([['pods', 1]]),
@@ -71,20 +68,11 @@ export const healthy: NodeFacts = {
   agents: [],
   agentProblems: [],
   readiness: [],
-  pools: [
-    {
-      network: 'pods',
-      ranges: '10.240.0.0/24',
-      taken: 1,
-      total: 253n,
-      directory: '/run/trestle/networks/pods/addresses',
-      isHostLocal: false,
-    },
-  ],
+  pools: [],
   kernel,
   state,
   firewalls: [],
-  limits: [{ what: 'inotify', on: 'instances of root', used: 20, most: 128 }],
+  limits: [{ id: 'inotify-limit', what: 'inotify', on: 'instances of root', used: 20, most: 128 }],
   log: [],
   notLooked: [],
 }
