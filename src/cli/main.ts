@@ -10,7 +10,7 @@ import { checkCommand, statusCommand } from './by-hand/check.ts'
 import { delCommand } from './by-hand/del.ts'
 import { execCommand } from './by-hand/exec.ts'
 import { netsCommand } from './by-hand/nets.ts'
-import { completionCommand, networksWord, printNetworks } from './completion/completion.ts'
+import { completeWord, completionCommand, printCandidates } from './completion/completion.ts'
 import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { runProber } from './doctor/prober.ts'
@@ -67,7 +67,7 @@ export const commands: readonly Command[] = [
   logCommand,
   bundleCommand,
   explainCommand,
-  completionCommand(() => [...commands, helpCommand]),
+  completionCommand,
   manCommand(() => commands),
   versionCommand,
 ]
@@ -78,7 +78,7 @@ const internal: Readonly<Record<string, (words: readonly string[], output: Outpu
   '__replay-inside': () => runReplay(),
   '__probe-pods': (_, output) => runProber(output),
   '__probe-end': (words, output) => probeEnd(words, output),
-  [networksWord]: async (_, output) => printNetworks(output),
+  [completeWord]: async (words, output) => printCandidates(words, [...commands, helpCommand], output),
 }
 
 /** Runs the command of the arguments. Returns the exit code; never rejects. */

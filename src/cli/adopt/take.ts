@@ -22,6 +22,7 @@ import { holderOf, releaseAddresses, reserveAddress } from '../../system/store/a
 import { releasePorts, reservePorts } from '../../system/store/ports.ts'
 import { forget, pendingFile, readNetwork, writeAdopted, writeIntent } from '../../system/store/records.ts'
 import { removeUpstreamRules } from '../../system/upstream/remove-rules.ts'
+import { tableText } from '../shell/table.ts'
 import type { LivePod } from './look.ts'
 import type { Adoption } from './network.ts'
 
@@ -143,20 +144,16 @@ const words: Readonly<Record<EntryStatus, string>> = {
   cleared: 'cleared',
 }
 
-/** The entries as a table with a heading; a column is as wide as its widest cell. */
+/** The entries as a table with a heading. */
 export function entryTable(entries: readonly Entry[]): string {
   const heading = ['STATUS', 'NETWORK', 'CONTAINER', 'IFNAME', 'ADDRESSES', 'HOST LINK', 'DETAIL']
-  const rows = [heading, ...entries.map(cellsOf)]
-  const widths = heading.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')
-  return rows.map((row) => `${line(row).trimEnd()}\n`).join('')
+  return tableText(heading, entries.map(cellsOf))
 }
 
 /** The last line: the number of entries of each status. */
 export function entryCounts(entries: readonly Entry[]): string {
-  const counts = new Map<EntryStatus, number>()
-  for (const { status } of entries) counts.set(status, (counts.get(status) ?? 0) + 1)
-  const parts = [...counts].map(([status, count]) => `${count} ${words[status].toLowerCase()}`)
+  const counts = Map.groupBy(entries, ({ status }) => status)
+  const parts = [...counts].map(([status, all]) => `${all.length} ${words[status].toLowerCase()}`)
   return parts.length === 0 ? 'nothing to adopt and nothing to clear\n' : `${parts.join(', ')}\n`
 }
 

@@ -1,179 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle completion`: a script for bash, zsh or fish, from the same table as `--help`.
+// `trestle completion`: a script for bash, zsh or fish, which asks this program for the words that may come next.
 
+import { namesIn } from '../../system/files/files.ts'
 import { networkNames } from '../by-hand/nets.ts'
 import { type Command, exitCode, type Input, type Option, optionsOf, UsageError } from '../shell/command.ts'
 import { type Output, print } from '../shell/output.ts'
 
-const shells = ['bash', 'zsh', 'fish'] as const
-type Shell = (typeof shells)[number]
+/** The word behind which the scripts ask. */
+export const completeWord = '__complete'
 
-/** The word behind which the scripts find the networks of this node. */
-export const networksWord = '__networks'
+/** A line of the answer: the shell adds the names of files. */
+const files = ':files'
 
-export function printNetworks(output: Output): number {
+const scripts = {
+  bash: `# bash completion of trestle
+_trestle() {
+  local word=\${COMP_WORDS[COMP_CWORD]} found
+  found=$(trestle ${completeWord} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1)
+  COMPREPLY=($(compgen -W "\${found//${files}/}" -- "$word"))
+  if [[ $found == *${files}* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+}
+complete -F _trestle trestle
+`,
+  zsh: `#compdef trestle
+# zsh completion of trestle
+_trestle() {
+  local -a found
+  found=("\${(@f)$(trestle ${completeWord} "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if (( \${found[(Ie)${files}]} )); then _files; fi
+  found=("\${(@)\${(@)found:#${files}}/$'\\t'/:}")
+  _describe word found
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _trestle "$@"; else compdef _trestle trestle; fi
+`,
+  fish: `# fish completion of trestle
+function __trestle_words
+  set -l words (commandline -opc)
+  trestle ${completeWord} $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c trestle -f -a '(__trestle_words | string match -v ${files})'
+complete -c trestle -n '__trestle_words | string match -q ${files}' -F
+`,
+} as const
+
+type Shell = keyof typeof scripts
+const shells = Object.keys(scripts) as readonly Shell[]
+
+export const completionCommand: Command = {
+  name: 'completion',
+  words: 'SHELL',
+  maxWords: 1,
+  choices: shells,
+  summary: 'print the completion script for bash, zsh or fish',
+  description: [
+    'Prints a script for SHELL (bash, zsh, fish) that completes commands, options, networks and pods.',
+    '  bash: trestle completion bash >/usr/share/bash-completion/completions/trestle',
+    '  zsh:  trestle completion zsh >/usr/local/share/zsh/site-functions/_trestle',
+    '  fish: trestle completion fish >/usr/share/fish/vendor_completions.d/trestle.fish',
+    'For one session: source <(trestle completion bash).',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle completion bash', 'source <(trestle completion zsh)'],
+  run: (input) => run(input),
+}
+
+function run(input: Input): number {
+  const shell = shells.find((each) => each === input.words[0])
+  if (shell === undefined) throw new UsageError(`name a shell: ${shells.join(', ')}`)
+  const script = scripts[shell]
+  return print(input, { command: 'completion', document: { shell, script }, text: script, code: exitCode.fine })
+}
+
+/** Prints the candidates for the last word of a command line: a line each, with its meaning behind a tab. */
+export function printCandidates(words: readonly string[], commands: readonly Command[], output: Output): number {
   output.out(
-    networkNames()
-      .map((name) => `${name}\n`)
+    candidatesOf(words, commands)
+      .map((line) => `${line}\n`)
       .join(''),
   )
   return exitCode.fine
 }
 
-/** `commands`: all, asked for late, since this one is among them. */
-export function completionCommand(commands: () => readonly Command[]): Command {
-  return {
-    name: 'completion',
-    words: 'SHELL',
-    maxWords: 1,
-    choices: shells,
-    summary: 'print the completion script for bash, zsh or fish',
-    description: [
-      'Prints a script for SHELL (bash, zsh, fish) that completes commands, options, networks and pods.',
-      '  bash: trestle completion bash >/usr/share/bash-completion/completions/trestle',
-      '  zsh:  trestle completion zsh >/usr/local/share/zsh/site-functions/_trestle',
-      '  fish: trestle completion fish >/usr/share/fish/vendor_completions.d/trestle.fish',
-      'For one session: source <(trestle completion bash).',
-    ].join('\n'),
-    options: {},
-    examples: ['trestle completion bash', 'source <(trestle completion zsh)'],
-    run: (input) => run(input, commands()),
+function candidatesOf(words: readonly string[], commands: readonly Command[]): readonly string[] {
+  const names = commands.map(({ name, summary }) => `${name}\t${summary}`)
+  if (words.length < 2) return names
+  const command = commands.find(({ name }) => name === words[0])
+  if (command === undefined) return []
+  const options = Object.entries(optionsOf(command))
+  const value = options.find((entry) => optionNames(entry).includes(words.at(-2) ?? ''))?.[1].value
+  if (value !== undefined) return value === 'FORMAT' ? ['text', 'json'] : /FILE|DIR|SOCKET/.test(value) ? [files] : []
+  if (words.at(-1)?.startsWith('-')) {
+    return options.flatMap((entry) => optionNames(entry).map((name) => `${name}\t${entry[1].help}`))
   }
-}
-
-function run(input: Input, commands: readonly Command[]): number {
-  const shell = shells.find((each) => each === input.words[0])
-  if (shell === undefined) throw new UsageError(`name a shell: ${shells.join(', ')}`)
-  const script = scripts[shell](commands)
-  return print(input, { command: 'completion', document: { shell, script }, text: script, code: exitCode.fine })
-}
-
-const scripts: Readonly<Record<Shell, (commands: readonly Command[]) => string>> = {
-  bash: bashScript,
-  zsh: zshScript,
-  fish: fishScript,
-}
-
-/** Shell commands that print the words of a command, a line each: fixed ones, or networks and pods. */
-function wordsOf({ words, choices }: Command, all: readonly Command[]): string {
-  const fixed = /\bCOMMAND\b/.test(words) ? all.map(({ name }) => name) : (choices ?? [])
-  const sources = [
-    ...(fixed.length === 0 ? [] : [`printf "%s\\n" ${fixed.join(' ')}`]),
-    ...(/\bNET\b/.test(words) ? [`trestle ${networksWord}`] : []),
-    ...(/\bPOD\b/.test(words) ? ['ip netns list | cut -d" " -f1'] : []),
+  return [
+    ...(/\bCOMMAND\b/.test(command.words) ? names : (command.choices ?? [])),
+    ...(/\bNET\b/.test(command.words) ? networkNames() : []),
+    ...(/\bPOD\b/.test(command.words) ? namesIn('/run/netns') : []),
+    ...(/FILE|DIR|CONFLIST|CMD/.test(command.words) ? [files] : []),
   ]
-  return sources.join('; ')
 }
 
-const takesFile = ({ value = '' }: Option) => /FILE|DIR|SOCKET/.test(value)
-const hasFiles = ({ words }: Command) => /FILE|DIR|CONFLIST|CMD/.test(words)
-const isFormat = ({ value }: Option) => value === 'FORMAT'
-
-/** The long options of a command with their dashes, and the short ones. */
-function namesOf([name, { short }]: readonly [string, Option]): readonly string[] {
+/** The long option with its dashes, and the short one. */
+function optionNames([name, { short }]: readonly [string, Option]): readonly string[] {
   return [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]
-}
-
-function bashScript(commands: readonly Command[]): string {
-  const cases = commands.map((command) => {
-    const options = Object.entries(optionsOf(command))
-    const words = wordsOf(command, commands)
-    const files = options.filter(([, option]) => takesFile(option)).flatMap(namesOf)
-    return [
-      `    ${command.name})`,
-      `      options='${options.flatMap(namesOf).join(' ')}' files='${files.join(' ')}'`,
-      ...(words === '' ? [] : [`      [[ $word == -* ]] || words=$({ ${words}; } 2>/dev/null)`]),
-      ...(hasFiles(command) ? ['      any=1'] : []),
-      '      ;;',
-    ].join('\n')
-  })
-  return `# bash completion of trestle
-_trestle() {
-  local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD - 1]} options= files= words= any=
-  COMPREPLY=()
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W '${commands.map(({ name }) => name).join(' ')}' -- "$word"))
-    return
-  fi
-  case \${COMP_WORDS[1]} in
-${cases.join('\n')}
-  esac
-  if [[ $before == -o || $before == --output ]]; then
-    COMPREPLY=($(compgen -W 'text json' -- "$word"))
-  elif [[ " $files " == *" $before "* ]]; then
-    COMPREPLY=($(compgen -f -- "$word"))
-  elif [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$options" -- "$word"))
-  else
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-    if [[ -n $any ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
-  fi
-}
-complete -F _trestle trestle
-`
-}
-
-function zshScript(commands: readonly Command[]): string {
-  const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
-  const told = (text: string) => text.replace(/[[\]:\\]/g, '\\$&')
-  const cases = commands.map((command) => {
-    const options = Object.entries(optionsOf(command)).flatMap((entry) => {
-      const [, option] = entry
-      const { value, help } = option
-      const action = isFormat(option) ? '(text json)' : takesFile(option) ? '_files' : ' '
-      const argument = value === undefined ? '' : `:${told(value)}:${action}`
-      return namesOf(entry).map((name) => quoted(`${name}[${told(help)}]${argument}`))
-    })
-    const words = wordsOf(command, commands)
-    const rest = [
-      ...(words === '' ? [] : [`compadd -- \${(f)"$({ ${words}; } 2>/dev/null)"}`]),
-      ...(hasFiles(command) ? ['_files'] : []),
-    ]
-    const ending =
-      rest.length === 0 ? [] : [`      if [[ $state == rest && $PREFIX != -* ]]; then ${rest.join('; ')}; fi`]
-    const all = [...options, ...(rest.length === 0 ? [] : ["'*: :->rest'"])]
-    return [`    ${command.name})`, `      _arguments -s ${all.join(' ')}`, ...ending, '      ;;'].join('\n')
-  })
-  return `#compdef trestle
-# zsh completion of trestle
-_trestle() {
-  local -a commands
-  local context state state_descr line
-  typeset -A opt_args
-  commands=(
-${commands.map(({ name, summary }) => `    ${quoted(`${name}:${told(summary)}`)}`).join('\n')}
-  )
-  if ((CURRENT == 2)); then
-    _describe command commands
-    return
-  fi
-  shift words
-  ((CURRENT--))
-  case $words[1] in
-${cases.join('\n')}
-  esac
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _trestle "$@"; else compdef _trestle trestle; fi
-`
-}
-
-function fishScript(commands: readonly Command[]): string {
-  const quoted = (text: string) => `'${text.replace(/[\\']/g, '\\$&')}'`
-  const lines = commands.flatMap((command) => {
-    const { name, summary } = command
-    const seen = `-n '__fish_seen_subcommand_from ${name}'`
-    const words = wordsOf(command, commands)
-    return [
-      `complete -c trestle -n __fish_use_subcommand -a ${name} -d ${quoted(summary)}`,
-      ...(hasFiles(command) ? [`complete -c trestle ${seen} -F`] : []),
-      ...(words === '' ? [] : [`complete -c trestle ${seen} -a ${quoted(`(begin; ${words}; end 2>/dev/null)`)}`]),
-      ...Object.entries(optionsOf(command)).map(([option, about]) => {
-        const names = `-l ${option}${about.short === undefined ? '' : ` -s ${about.short}`}`
-        const kind = isFormat(about) ? " -xa 'text json'" : takesFile(about) ? ' -rF' : ' -x'
-        const argument = about.value === undefined ? '' : kind
-        return `complete -c trestle ${seen} ${names}${argument} -d ${quoted(about.help)}`
-      }),
-    ]
-  })
-  return ['# fish completion of trestle', 'complete -c trestle -f', ...lines, ''].join('\n')
 }

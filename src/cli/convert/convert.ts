@@ -49,51 +49,6 @@ function remarkText({ level, about, text }: Remark): string {
   return `${level}: ${about}: ${text}\n`
 }
 
-// Numbers beyond JavaScript's precision, kept as text: a rate of Go's uint64 keeps its digits, also in a plugin that
-// stays in the list.
-
-/**
- * JSON.parse with source texts, and JSON.rawJSON (TC39 proposal "JSON.parse source text access"): not in lib.d.ts yet.
- */
-interface ExactJson {
-  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown
-  rawJSON(text: string): unknown
-}
-
-const exactJson = JSON as unknown as ExactJson
-
-/** A number with its JSON text, which toString and JSON.stringify return. */
-class ExactNumber extends Number {
-  readonly #text: string
-
-  constructor(text: string) {
-    super(text)
-    this.#text = text
-  }
-
-  override toString(): string {
-    return this.#text
-  }
-
-  toJSON(): unknown {
-    return exactJson.rawJSON(this.#text)
-  }
-}
-
-/**
- * The JSON value of `text`, with an ExactNumber for each number beyond 2^53 or the range of a double. Throws
- * SyntaxError for invalid JSON.
- */
-function parseExactly(text: string): unknown {
-  return exactJson.parse(text, (_key, value, { source }) =>
-    typeof value === 'number' && source !== undefined && isInexact(value) ? new ExactNumber(source) : value,
-  )
-}
-
-function isInexact(value: number): boolean {
-  return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))
-}
-
 // Converts a list of upstream plugins into a list with one trestle. Pure: the node is not consulted.
 
 type Json = Readonly<Record<string, unknown>>
@@ -111,7 +66,7 @@ interface Conversion {
  */
 export function convert(text: string): Conversion {
   const list = readNetworkList(text)
-  const root = parseExactly(text) as Json
+  const root = JSON.parse(text) as Json
   const all = 'plugins' in root ? (root['plugins'] as readonly Json[]) : [root]
   const { plugins, remarks: ofLoopback } = withoutLoopback(all)
   const { before, parts, after, remarks } = split(plugins)
@@ -119,9 +74,8 @@ export function convert(text: string): Conversion {
   const { plugins: _, ...top } = root
   const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
   const conflist = { ...outer, plugins: [...before, trestle, ...after] }
-  // Plain numbers again: nestedKeyRemarks would take an ExactNumber for an object.
-  const nested = nestedKeyRemarks(JSON.parse(JSON.stringify(trestle)) as Json)
-  return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...nested, ...problems(conflist, before.length)] }
+  const told = [...ofLoopback, ...remarks, ...more, ...nestedKeyRemarks(trestle), ...problems(conflist, before.length)]
+  return { conflist, remarks: told }
 }
 
 /** Runtimes bring `lo` up before they call a list (containerd go-cni and CRI-O ocicni have a list for it). */

@@ -131,8 +131,8 @@ function isMeant(pattern: string): (name: string) => boolean {
   return (name) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern)
 }
 
-// Finds drops of packets that pods send to the node, before routing or behind it. A firewall on the node is normal: it is an
-// error only if it names the pods, or accepts none of their packets.
+// Finds drops of packets that pods send to the node, before routing or behind it. A firewall on the node is normal: it
+// is an error only if it names the pods, or accepts none of their packets.
 
 export function judgeEntries({ firewalls = [], networks }: NodeFacts): readonly Finding[] {
   const entries = firewalls.filter(({ hook }) => hook !== 'forward')

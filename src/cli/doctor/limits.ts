@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The use of limited resources: inotify instances, files, threads, connections, disks. Reads /proc; root sees all of it.
+// The use of limited resources: inotify instances, files, threads, connections, disks. Reads /proc as root, who sees
+// all of it.
 
 import { statfsSync } from 'node:fs'
 import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'

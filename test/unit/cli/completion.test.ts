@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion scripts and manual pages have each command and option of --help.
+// Completion and manual pages have each command and option of --help.
 
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../../src/cli/main.ts'
 import { optionsOf } from '../../../src/cli/shell/command.ts'
 import { runCli } from '../../support/collect.ts'
 
-const script = async (shell: string) => (await runCli(['completion', shell])).stdout
+const complete = async (...words: readonly string[]) => {
+  const { stdout } = await runCli(['__complete', ...words])
+  return stdout.split('\n').map((line) => line.split('\t')[0])
+}
 const page = async (...words: readonly string[]) => (await runCli(['man', ...words])).stdout.replaceAll('\\-', '-')
-
-/** The part of a script for bash or zsh that is about a command. */
-const caseOf = (text: string, name: string) => text.split(`\n    ${name})\n`)[1]?.split(';;')[0] ?? ''
 
 describe.each(commands.map((command) => [command.name, command] as const))('%s', (name, command) => {
   const options = Object.entries(optionsOf(command))
 
-  it('has its options in the completion of every shell', async () => {
-    const [bash, zsh, fish] = [await script('bash'), await script('zsh'), await script('fish')]
-    expect(fish).toContain(`-a ${name} -d `)
-    for (const [option, { short }] of options) {
-      expect(caseOf(bash, name)).toMatch(new RegExp(`options='[^']*--${option}[ ']`))
-      expect(caseOf(zsh, name)).toContain(`'--${option}[`)
-      expect(fish).toMatch(new RegExp(`from ${name}' -l ${option}${short === undefined ? '' : ` -s ${short}`} `))
-    }
+  it('is completed, and has its options in the completion', async () => {
+    expect(await complete('')).toContain(name)
+    const found = await complete(name, '-')
+    const names = options.flatMap(([option, { short }]) => [
+      `--${option}`,
+      ...(short === undefined ? [] : [`-${short}`]),
+    ])
+    expect(found).toEqual([...names, ''])
   })
 
   it('has its options, words and help in both manual pages', async () => {
@@ -38,7 +38,30 @@ describe.each(commands.map((command) => [command.name, command] as const))('%s',
 })
 
 it('has help in the completion, which its own list omits', async () => {
-  for (const shell of ['bash', 'zsh', 'fish']) expect(await script(shell)).toMatch(/\bhelp\b/)
+  expect(await complete('')).toContain('help')
+})
+
+it.each([
+  [
+    ['lint', '-o', ''],
+    ['text', 'json', ''],
+  ],
+  [
+    ['lint', ''],
+    [':files', ''],
+  ],
+  [
+    ['doctor', '--log', ''],
+    [':files', ''],
+  ],
+  [['doctor', '--wait', ''], ['']],
+  [
+    ['completion', ''],
+    ['bash', 'zsh', 'fish', ''],
+  ],
+  [['nothing', ''], ['']],
+])('%j has %j', async (words, found) => {
+  expect(await complete(...words)).toEqual(found)
 })
 
 it.each([['completion'], ['completion', 'tcsh'], ['man', 'nothing']])('refuses %s %s', async (...words) => {

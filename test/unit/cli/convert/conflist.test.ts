@@ -298,18 +298,6 @@ describe('convert', () => {
     expect(remarks.map((each) => [each.level, each.about])).toEqual(about.map((each) => ['note', each]))
   })
 
-  it('keeps the digits of numbers that JavaScript cannot hold', () => {
-    const [id, rate, big] = ['9007199254740993', '18446744073709551615', '1e400']
-    const plugins = `[{"type":"calico","id":${id}},{"type":"bandwidth","egressRate":${rate},"ingressRate":1e3}]`
-    const { conflist, remarks } = convert(`{"cniVersion":"1.0.0","name":"d","big":${big},"plugins":${plugins}}`)
-    const own = `{"type":"trestle","mode":"chained","bandwidth":{"ingressRate":1000,"egressRate":${rate}}}`
-    const after = `[{"type":"calico","id":${id}},${own}]`
-    expect(JSON.stringify(conflist)).toBe(`{"cniVersion":"1.0.0","name":"d","big":${big},"plugins":${after}}`)
-    expect(remarks.map(({ about }) => about)).toEqual(['calico'])
-    const marked = convert(list({ type: 'ptp', ipam }, { type: 'portmap', markMasqBit: 0 }).replace(':0}', `:${id}}`))
-    expect(marked.remarks.map(({ text }) => text)).toContain(`bit ${id} is left out: no packet is marked`)
-  })
-
   it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
     const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
     const text = "500 is left out: trestle has no such key, and the broadcast queue holds the kernel's 1000 packets"
