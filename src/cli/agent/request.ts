@@ -45,9 +45,13 @@ const limitBytes = 8 * 1024 * 1024
 const keepAliveMs = 15_000
 
 /** The answer's JSON. Throws ApiError. */
-export async function askApi(access: Access, request: ApiRequest): Promise<unknown> {
+export async function askApi(
+  access: Access,
+  request: ApiRequest,
+  bounds: Omit<Reading, 'onChunk'> = { silenceMs: deadlineMs, deadlineMs },
+): Promise<unknown> {
   const { onChunk, text } = collector()
-  await readApi(access, request, { onChunk, silenceMs: deadlineMs, deadlineMs })
+  await readApi(access, request, { ...bounds, onChunk })
   try {
     return JSON.parse(text())
   } catch {
