@@ -16,8 +16,9 @@ export interface CatalogueRecord extends Readonly<Record<string, unknown>> {
   readonly ids?: readonly CatalogueRecord[]
 }
 
-/** Families of errors of other programs: of two errors with the same words in a text the earlier family's counts. */
+/** The files in their order: of two errors with the same words in a text the earlier family's counts. */
 const order = [
+  ...['doctor', 'errors', 'lint'],
   ...['pod-machines', 'calico', 'cilium', 'istio-and-linkerd', 'networks', 'clouds', 'devices', 'interfaces'],
   ...['libcni', 'programs', 'packet-filter', 'addresses', 'kernel', 'limits', 'api-server', 'cri'],
 ]
@@ -26,7 +27,9 @@ const otherPrograms = 'other-programs.yaml'
 /** The records of all files of a directory, each with the name of its file as `family`. */
 export function readRecords(directory = import.meta.dirname): readonly CatalogueRecord[] {
   const names = readdirSync(directory).filter((name) => name.endsWith('.yaml') && name !== otherPrograms)
-  const families = names.map((name) => basename(name, '.yaml')).toSorted()
+  const families = names.map((name) => basename(name, '.yaml'))
+  const stranger = families.find((family) => !order.includes(family))
+  if (stranger !== undefined) throw new Error(`${stranger}.yaml has no place in the order of families (compile.ts)`)
   const all = families
     .toSorted((a, b) => order.indexOf(a) - order.indexOf(b))
     .flatMap((family) => {

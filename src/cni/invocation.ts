@@ -170,7 +170,7 @@ function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, 
 
 /**
  * The call that the environment describes. Throws CniError invalidEnvironment that names every variable
- * that is missing or has a bad value. Stricter than libcni on ADD and CHECK: see link-name.ts. Laxer
+ * that is missing or has a bad value. Stricter than libcni on ADD and CHECK: `ifNameProblem`. Laxer
  * on DEL: only container id and interface name count (docs/design.md, "DEL"). `ownTypes`: the names of this executable.
  */
 export function readInvocation(env: Environment, ownTypes: readonly string[] = [ownType]): Invocation {

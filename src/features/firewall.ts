@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // firewall.hostAccept: whose packets other firewalls are to let pass, and what was put where for it. An accept in our
 // table cannot override a drop in another one (nft(8), "base chains"), so this is the one exception to keeping out of
-// other people's tables: our chain marks (accept-rules.ts), and theirs has one accept of the mark (accept-place.ts).
+// other people's tables: our chain marks (tools/nft.ts), and theirs has one accept of the mark (accept-place.ts).
 
 import type * as z from 'zod/mini'
 import { configError, notA, unsupported } from '../cni/error.ts'
@@ -224,8 +224,8 @@ export function acceptMark(networks: readonly NetworkSpec[]): number | undefined
   return 2 ** (bits.length === 0 ? defaultMarkBit : Math.min(...bits))
 }
 
-// firewall.hostAccept as elements: whose packets other firewalls are to let pass, and whose new connections to them
-// (accept-rules.ts). They are the networks' own, filled when those are set up: no pod adds any.
+// firewall.hostAccept as elements: whose packets other firewalls are to let pass, and whose new connections to them.
+// The elements are the networks' own, filled when those are set up: no pod adds any. Their rules: tools/nft.ts.
 
 /** New connections that are let in: to the pods' subnets `to`, from those and from `from`. */
 interface NewConnections {

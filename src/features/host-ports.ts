@@ -43,7 +43,7 @@ export interface PortMapping {
 export interface PortmapConf {
   readonly snat: boolean
   readonly masqAll: boolean
-  /** nft matches, read and written anew (conditions.ts). */
+  /** nft matches, read and written anew (port-conditions.ts). */
   readonly conditionsV4: readonly string[]
   readonly conditionsV6: readonly string[]
   readonly onListening: 'warn' | 'refuse'

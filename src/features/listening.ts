@@ -29,7 +29,7 @@ export function readListener(line: string): Listener | 'other' | undefined {
   return { family, address: formatAddress({ family, value: bare }), port: Number.parseInt(port, 16) }
 }
 
-/** Whether packets to the host port would have gone to the listener. No host port takes those to ::1 (ruleset.ts). */
+/** Whether packets to the host port would have gone to the listener. No host port takes those to ::1 (`ownRules`, tools/nft.ts). */
 export function listensOn(listener: Listener, port: HostPort): boolean {
   if (listener.port !== port.hostPort || listener.address === '::1' || port.hostIp === '::1') return false
   // A socket on :: takes IPv4 too, unless it asked not to, which /proc does not show.

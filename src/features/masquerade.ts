@@ -154,9 +154,9 @@ function toCidr(text: string): readonly Cidr[] {
   return cidr === undefined ? [] : [cidr]
 }
 
-// Who is masqueraded towards a pod of its own link, as elements. The answer to a translated packet has to come back
-// through the translation, and goes straight to the client where both are on one bridge. Not where br_netfilter passes
-// bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
+// Clients that are masqueraded towards a pod of their own link, as elements. The answer to a translated packet has to
+// come back through the translation, and would go straight to a client on the same bridge. With br_netfilter the host
+// sees that answer, too: the rule of `hairpin4` (tools/nft.ts) asks each packet whether it was bridged.
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
 export function wantsHairpin(conf: PortsConf & { readonly ipMasq: boolean }): boolean {

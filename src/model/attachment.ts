@@ -212,7 +212,7 @@ export interface NetworkSpec {
   readonly ingressPolicy?: 'same-bridge' | 'isolated'
   /** The bridge that it is on, where that is not ours. */
   readonly ingressPolicyLink?: string
-  /** The bridge whose packets other firewalls are to let pass (accept-elements.ts). */
+  /** The bridge whose packets other firewalls are to let pass (features/firewall.ts). */
   readonly hostAccept?: string
   /** The same for routed pods, which have no bridge: their subnets. */
   readonly acceptSubnets?: readonly string[]
@@ -224,7 +224,7 @@ export interface NetworkSpec {
   readonly formerGateways?: readonly FormerGateway[]
   /** New connections to the pods' subnets `to`, from those and from `from`. */
   readonly acceptNew?: { readonly to: readonly string[]; readonly from: readonly string[] } | 'none'
-  /** The bit of the packet mark, where the configuration names one (accept-mark.ts). */
+  /** The bit of the packet mark, where the configuration names one (features/firewall.ts). */
   readonly acceptMarkBit?: number
   /** firewalld's zone for bridge or subnets, where it is not `trusted`. */
   readonly firewalldZone?: string

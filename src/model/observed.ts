@@ -62,7 +62,7 @@ export interface ObservedRule {
 /** One network namespace. */
 export interface ObservedNamespace {
   readonly links: ReadonlyMap<string, ObservedLink>
-  /** Routes by table number (rtnetlink.ts). Host: left empty. */
+  /** Routes by table number (rtnetlink(7)). Host: left empty. */
   readonly routes: ReadonlyMap<number, readonly ObservedRoute[]>
   /** Where they were looked at. */
   readonly rules?: readonly ObservedRule[]

@@ -104,7 +104,7 @@ export type OpKind =
   | { readonly kind: 'neigh.announce6'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
-  /** `acceptMark`: accept-mark.ts. */
+  /** `acceptMark`: the mark of packets that other firewalls are to let pass (features/firewall.ts). */
   | {
       readonly kind: 'nft.base'
       readonly table: TableFamily
@@ -112,7 +112,7 @@ export type OpKind =
     }
   | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
   | { readonly kind: 'nft.table.del'; readonly table: TableFamily }
-  /** `conditions`: portmap's, as conditions.ts writes them. What passes them all is translated. */
+  /** `conditions`: portmap's, as port-conditions.ts writes them. A packet that meets them all is translated. */
   | {
       readonly kind: 'nft.chain'
       readonly chain: string
@@ -137,7 +137,7 @@ export function isMaking(op: Op): op is MakingOp {
 
 // Elements of the sets and maps of our tables as data, and their operations. Their text is tools/nft.ts's.
 
-/** An element of one of our sets, fields as sets.ts names them: bare values, nothing quoted. `value`: of a map. */
+/** An element of one of our sets, fields as tables.ts names them: bare values, nothing quoted. `value`: of a map. */
 export interface Element {
   readonly set: SetName
   readonly key: readonly string[]

@@ -100,7 +100,7 @@ const bridgeChains: readonly ChainDeclaration[] = [
   { name: 'prerouting', hook: { type: 'filter', at: 'prerouting', priority: -300 }, rules: rulesOf('spoof') },
 ]
 
-/** The sets and chains of one of our tables. `mark`: of what other firewalls are to let pass (accept-mark.ts). */
+/** The sets and chains of one of our tables. `mark`: of packets that other firewalls are to let pass. */
 export function declarationsOf(
   table: TableFamily,
   mark?: number,
@@ -245,7 +245,7 @@ export type AcceptRuleName =
   | `${'peer' | 'node'}-new${4 | 6}`
   | 'unmark'
 
-/** A chain. `commentName`: what the rule's comment ends with; the ruleset's version stands before it (ruleset.ts). */
+/** A chain. `commentName`: what the rule's comment ends with; `rulesetVersion` stands before it. */
 interface AcceptChain {
   readonly name: string
   readonly hook?: Hook

@@ -18,7 +18,7 @@ export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
 /**
- * One process, or one run of file writes. `stdin` holds the operations' text in their order; `evidence`: evidence.ts.
+ * One process, or one run of file writes. `stdin` holds the operations' text in their order.
  */
 export type Batch =
   /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */

@@ -194,7 +194,7 @@ function conditionText(expression: string): string {
   })
 }
 
-/** The rules of ruleset.ts. Whoever changes one raises the ruleset's version there. */
+/** The texts of our rules. A change of one raises the version in model/tables.ts. */
 const ownRules: Readonly<Record<OwnRuleName, string>> = {
   'loopback-to': 'iifname @loopback ip daddr 127.0.0.0/8 drop',
   'loopback-from': 'iifname @loopback ip saddr 127.0.0.0/8 drop',

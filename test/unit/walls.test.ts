@@ -3,7 +3,7 @@
 // Reads the sources as text.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const src = new URL('../../src/', import.meta.url).pathname
@@ -99,6 +99,17 @@ describe('src/', () => {
         .map((target) => `${file} -> ${target}`),
     )
     expect(unknown).toEqual([])
+  })
+
+  it('names only files that are there in comments', () => {
+    const names = new Set(sources.map(({ file }) => basename(file)))
+    const named = sources.flatMap(({ file, text }) =>
+      [...text.matchAll(/^\s*(?:\/\/|\/?\*).*$/gm)].flatMap(([line]) =>
+        [...line.matchAll(/(?<![\w.-])[\w-]+\.ts\b/g)].map(([name]) => `${file}: ${name}`),
+      ),
+    )
+    expect(named.length).toBeGreaterThan(50)
+    expect(named.filter((each) => !names.has(each.split(': ')[1] ?? ''))).toEqual([])
   })
 
   it('keeps the layers before system pure: no effects, no clock, no chance', () => {

@@ -23,8 +23,9 @@ export interface PodNetwork {
   readonly name: string
   /** CIDRs; empty if another plugin chooses addresses that are not known here. */
   readonly subnets: readonly string[]
-  /** Links of the node that the pods' packets pass: the bridge, or the host ends of routed pods. */
+  /** Links of the node that the pods' packets pass: bridges with their gateway links, or the host ends of routed pods. */
   readonly links: readonly string[]
+  readonly bridges: readonly string[]
   /** A firewall key of trestle's puts an accept rule into chains that drop. */
   readonly accepts: boolean
   /** The bridge or a pod exists: anything that an ADD sets up and that is absent is missing. */

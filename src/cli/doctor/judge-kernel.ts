@@ -94,7 +94,7 @@ function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly Po
 /** trestle's own host ports work without br_netfilter; kube-proxy's answers between ports of one bridge need it. */
 function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
   const value = settings.get('net/bridge/bridge-nf-call-iptables')
-  const isBridged = networks.some(({ links }) => links.length > 0)
+  const isBridged = networks.some(({ bridges }) => bridges.length > 0)
   if (!hasKubeProxy || !isBridged || value === '1') return []
   const message = value === undefined ? 'br_netfilter is not loaded' : 'net.bridge.bridge-nf-call-iptables is 0'
   return [findingOf({ id: 'bridge-nf-off', on: 'the node', message: `${message}, and kube-proxy translates services` })]

@@ -45,6 +45,7 @@ function ofSpec(network: NetworkSpec, records: readonly AttachmentRecord[]): Pod
     name,
     subnets: [...new Set(subnets)],
     links: [...ends, ...gateway],
+    bridges: bridge === undefined ? [] : [bridge.name],
     accepts: acceptedOf(network).length > 0,
     isSetUp: pods.length > 0,
   }
@@ -64,7 +65,8 @@ function ofConfiguration(
     return overlapOf(subnets, addresses) !== undefined
   })
   const other = isThere ? undefined : otherBridge(main, host, links)
-  const known = { name: network, subnets: [...new Set(subnets)], links, accepts: false, isSetUp: isThere }
+  const ways = { links, bridges: links }
+  const known = { name: network, subnets: [...new Set(subnets)], ...ways, accepts: false, isSetUp: isThere }
   return [{ ...known, ...(other === undefined || subnets.length === 0 ? {} : { otherBridge: other }) }]
 }
 

@@ -76,9 +76,17 @@ async function whenAlone({ context, conf, files }: Addition, record: AttachmentR
 /**
  * Both chained entries of a list get the same ids: with another configuration than the first one's this is the second.
  */
-function inTheWay({ conf, key }: Addition, { record, isPending }: StoredRecord): CniError {
+function inTheWay({ context, conf, key }: Addition, { record, isPending }: StoredRecord): CniError {
+  // This call has tried to remove it, and is its writer by now.
+  if (isPending && record.writer.pid === context.identity.pid) return stillThere(record)
   const isSecond = key.role === 'chained' && !isPending && record.configDigest !== configDigest(conf)
   return isSecond ? chainedTwice(key) : taken(record, isPending)
+}
+
+function stillThere({ key: { ifName, containerId }, pendingCleanup = [] }: AttachmentRecord): CniError {
+  return new CniError('attachment-busy', `${ifName} of container ${containerId} is left of an earlier call`, {
+    details: `it could not be removed: ${pendingCleanup.join('; ')}; the next call tries again`,
+  })
 }
 
 function chainedTwice({ network, ifName }: AttachmentKey): CniError {

@@ -98,8 +98,8 @@ function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt
 }
 
 /**
- * The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made
- * nothing.
+ * The record as it is by now. 'refused': the intent of an ADD for an attachment that exists already; the ADD was killed
+ * before it was refused, and has made nothing.
  */
 function storedNow(
   stored: readonly StoredRecord[],

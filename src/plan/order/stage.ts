@@ -225,8 +225,8 @@ export function proofOfLinks(ops: readonly Op[]): EarlyProof | undefined {
 }
 
 /**
- * The same of rules. Of two tables, or of chains beside elements, nft tells it at a price (tools/batches.ts): the
- * exit will do.
+ * The same of rules, by nft's generation. nft tells it cheaply for elements of one table (tools/batches.ts); any other
+ * removal waits for the exit.
  */
 export function proofOfRules(ops: readonly Op[]): EarlyProof | undefined {
   const isOfElements = ops.every((op) => op.kind === 'nft.del' && setSpec(op.set).table === 'inet')

@@ -72,7 +72,7 @@ export function unrepairable(run: PlanRun, { said }: RuleStages): Failure | unde
   return run.outcomes.find((outcome) => outcome.failed !== undefined && !isRepairable(outcome))?.failed
 }
 
-/** The stages of the pod's side; `pod` is the one whose failures may have a cure (tolerance.ts). */
+/** The stages of the pod's side; `pod` is the one whose failures may have a cure (`cureInPod`). */
 export interface PodSide {
   readonly pod: Stage
   readonly all: readonly Stage[]

@@ -77,7 +77,7 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
     forwarding: old.forwarding,
     ...(isMoved && old.bridge ? { bridge: old.bridge } : {}),
     ...(subnets.length > 0 ? { masquerade: { subnets, noMasquerade } } : {}),
-    // Without subnets it is for the bridge's name alone (hairpin.ts).
+    // Without subnets the entry is for the bridge's name alone (`hairpinElements`).
     ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
     ...(old.ingressPolicy && (isOther || (isMoved && today.ingressPolicy)) ? { ingressPolicy: old.ingressPolicy } : {}),
     ...accepts,

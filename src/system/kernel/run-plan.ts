@@ -167,7 +167,7 @@ class Begun {
     this.#stages.get(id)?.resolve(true)
     const due = this.#waiting.filter(({ starts }) => starts?.every((each) => this.#there.has(each)))
     this.#waiting = this.#waiting.filter((stage) => !due.includes(stage))
-    // What other stages do in this turn comes first: each fork would hold that up.
+    // After this turn of the event loop: a fork takes a millisecond, and would delay the input of other stages' tools.
     if (due.length > 0) setImmediate(() => this.#startAll(due))
   }
 

@@ -53,7 +53,9 @@ export const nowMs = Date.parse('2026-11-22T12:00:00Z')
 
 export const healthy: NodeFacts = {
   nowMs,
-  networks: [{ name: 'pods', subnets: ['10.240.0.0/24'], links: ['cni0'], accepts: false, isSetUp: true }],
+  networks: [
+    { name: 'pods', subnets: ['10.240.0.0/24'], links: ['cni0'], bridges: ['cni0'], accepts: false, isSetUp: true },
+  ],
   runtimes: [runtime],
   configurations: [
     {

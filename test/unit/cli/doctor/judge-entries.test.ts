@@ -169,6 +169,7 @@ describe('policy rules', () => {
     name: 'pods',
     subnets: ['10.240.0.0/24'],
     links: ['cni0'],
+    bridges: [],
     accepts: false,
     isSetUp: true,
   }

@@ -26,7 +26,9 @@ describe('doctor judges', () => {
     expect(judge({ ...rest, networks: [], runtimes: [], configurations: [], pools: [] })).toEqual([])
   })
 
-  const six = [{ name: 'pods', subnets: ['fd00::/64'], links: ['cni0'], accepts: false, isSetUp: true }]
+  const six = [
+    { name: 'pods', subnets: ['fd00::/64'], links: ['cni0'], bridges: ['cni0'], accepts: false, isSetUp: true },
+  ]
   it.each<[string, NodeFacts, readonly string[]]>([
     ['forwarding off', withSettings({ 'net/ipv4/ip_forward': '0' }), ['error forwarding-off']],
     [
@@ -77,6 +79,14 @@ describe('doctor judges', () => {
       [],
     ],
     ['kube-proxy without br_netfilter', withKernel({ hasKubeProxy: true }), ['warning bridge-nf-off']],
+    [
+      'the same where pods are routed',
+      {
+        ...withKernel({ hasKubeProxy: true }),
+        networks: [{ ...healthy.networks[0], links: ['veth0123456789a'], bridges: [] }] as never,
+      },
+      [],
+    ],
     [
       'a runtime that does not answer',
       { ...healthy, runtimes: [{ ...runtime, silent: 'UNAVAILABLE' }] },
