@@ -5,7 +5,7 @@
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { newRecord } from '../../commands/attach/intent.ts'
-import { setUpNetwork } from '../../commands/attach/shared-machine.ts'
+import { setUpNetwork } from '../../commands/attach/shared-port.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { afterRuleOps } from '../../drivers/attach.ts'
 import { buildNetworkSpec, mergeNetworks } from '../../drivers/specs.ts'

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The round's choice of mode and bridge for new pods, which depends on live pods.
+// The round's choice of mode, bridge and MTU for new pods, which depends on live pods.
 
-import { bareAddress } from '../../cni/address.ts'
+import { bareAddress, familyOf } from '../../cni/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { placedPods } from '../../commands/call/in-use.ts'
 import { driverOf } from '../../drivers/drivers.ts'
 import type { BridgeSpec, Mode } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
+import { templateMtu } from '../../plan/agent/conflist.ts'
 import {
   chooseBridge,
   chooseMode,
@@ -15,6 +16,8 @@ import {
   isAgentBridge,
   isAsToday,
   type ModeChoice,
+  type MtuWanted,
+  mtuProblems,
   type NodeBridge,
   sharedRanges,
 } from '../../plan/agent/new-pods.ts'
@@ -22,8 +25,10 @@ import type { Problem } from '../../plan/agent/problem.ts'
 import { type GatewayFacts, gatewaysOver } from '../../plan/ipam/bridge-addresses.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
+import type { RoundInput } from './round.ts'
 import type { Settings } from './settings.ts'
 
 type Node = Pick<Settings, 'node' | 'network' | 'mode'>
@@ -133,4 +138,25 @@ function bridgesOf(facts: Omit<GatewayFacts, 'ownMac'>, known: readonly BridgeSp
       isInUse: all.some((link) => link.master === name && link.name !== gateway?.peer),
     }
   })
+}
+
+/** Compares pods' MTUs in whole rounds, and when new pods get another MTU than at the last look. */
+export function lookAtMtu(
+  { known, settings, isWhole }: Pick<RoundInput, 'known' | 'settings' | 'isWhole'>,
+  ranges: readonly string[],
+): readonly Problem[] {
+  // The MTU of new pods is unknown before their ranges are known.
+  if (ranges.length === 0) return known.mtu?.problems ?? []
+  const packets = ranges.every((range) => familyOf(range) === 4) ? 'IPv4' : 'any'
+  const asked = known.template?.good === undefined ? undefined : templateMtu(known.template.good)
+  const wanted: MtuWanted =
+    asked === undefined ? { bytes: uplinkMtu(packets), by: 'uplink' } : { bytes: asked, by: 'template' }
+  if (isWhole || known.mtu === undefined || known.mtu.wanted.bytes !== wanted.bytes) {
+    const specs = allRecords().flatMap(({ record }) =>
+      record.key.network === settings.network ? (record.spec ?? []) : [],
+    )
+    const pods = specs.flatMap((spec) => (spec.chained === undefined ? spec.mtu : []))
+    known.mtu = { wanted, problems: mtuProblems(settings.node, wanted, pods) }
+  }
+  return known.mtu.problems
 }

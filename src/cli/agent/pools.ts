@@ -3,19 +3,31 @@
 
 import type { CallContext } from '../../commands/call/context.ts'
 import { isDead } from '../../commands/teardown/attachments.ts'
-import { isNearlyFull, type PoolLook, type PoolUse } from '../../plan/agent/problem.ts'
+import { isNearlyFull, type PoolLook, type PoolUse, type Problem, poolProblems } from '../../plan/agent/problem.ts'
 import { capacity, countedOf } from '../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readOwn } from '../lint/own-plugin.ts'
+import type { RoundInput } from './round.ts'
 
 /** The pools of a network with these ranges. */
 export function poolUse(network: string, podCidrs: readonly string[]): readonly PoolUse[] {
   return poolsOf(network, podCidrs).map(({ range, addresses, total }) => ({ range, taken: addresses.length, total }))
 }
 
+/** Counts addresses in whole rounds only, since pods come and go between rounds. */
+export function lookAtPools(
+  { known, settings, isWhole }: RoundInput,
+  context: CallContext,
+  podCidrs: readonly string[],
+): readonly Problem[] {
+  const before = known.pools ?? []
+  if (isWhole && podCidrs.length > 0) known.pools = nearlyFull(context, { network: settings.network, podCidrs }, before)
+  return poolProblems(settings.node, known.pools ?? [])
+}
+
 /** The ranges that are nearly full, with their leaks. `before`: the result of the last look. */
-export function nearlyFull(
+function nearlyFull(
   context: CallContext,
   { network, podCidrs }: { readonly network: string; readonly podCidrs: readonly string[] },
   before: readonly PoolLook[],

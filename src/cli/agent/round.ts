@@ -2,8 +2,7 @@
 // A round: compares the cluster and the state with the node. Every step is repeatable at any time, and a failed step
 // does not stop the others.
 
-import { uptime } from 'node:os'
-import { bareAddress, familyOf } from '../../cni/address.ts'
+import { bareAddress } from '../../cni/address.ts'
 import { toCniError } from '../../cni/error.ts'
 import { setCluster } from '../../commands/attach/cluster.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
@@ -14,22 +13,19 @@ import type { Cluster } from '../../features/cluster.ts'
 import type { Mode } from '../../model/attachment.ts'
 import type { ClusterNode } from '../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView, ownRanges } from '../../plan/agent/cluster-view.ts'
-import { allowsOverlap, templateMtu } from '../../plan/agent/conflist.ts'
-import { emptyMemory, type Memory, rangesInUse, remember } from '../../plan/agent/memory.ts'
-import { type ModeChoice, type MtuWanted, mtuProblems } from '../../plan/agent/new-pods.ts'
+import { allowsOverlap } from '../../plan/agent/conflist.ts'
+import { type Memory, rangesInUse } from '../../plan/agent/memory.ts'
+import type { ModeChoice, MtuWanted } from '../../plan/agent/new-pods.ts'
 import type { Here } from '../../plan/agent/node-addresses.ts'
-import { type PoolLook, type Problem, poolProblems } from '../../plan/agent/problem.ts'
+import type { PoolLook, Problem } from '../../plan/agent/problem.ts'
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
-import { decodeMemory, encodeMemory } from '../../plan/state/state-files.ts'
-import { readText, replaceText } from '../../system/files/files.ts'
-import { stateRoot } from '../../system/files/state.ts'
-import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files.ts'
 import type { Log } from './log.ts'
+import { type KeptMemory, keepMemory, readMemory } from './memory.ts'
 import type { Metrics } from './metrics.ts'
-import { isSetUpWith, lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
-import { nearlyFull } from './pools.ts'
+import { isSetUpWith, lookAtMode, lookAtMtu, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
+import { lookAtPools } from './pools.ts'
 import {
   type LookedRoutes,
   lookForRoutes,
@@ -109,7 +105,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   if (input.nodes !== undefined && ownNode !== undefined)
     problems.push(...(await settleCluster(input, input.nodes, attempt)))
   if (input.isWhole) await attempt('repair', () => repair(input))
-  await attempt('pools', async () => lookAtPools(input, podCidrs))
+  await attempt('pools', async () => lookAtPools(input, contextOf(input), podCidrs))
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
@@ -243,19 +239,6 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
   return allRecords().flatMap(({ record }) => record.spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
 }
 
-function keepMemory({ known }: RoundInput, view: ClusterView, before: KeptMemory): readonly Problem[] {
-  const nowMs = Math.round(uptime() * 1000)
-  // The memory forgets missing nodes after a time.
-  const isWaiting = before.memory.peers.some(({ goneSinceMs }) => goneSinceMs !== undefined)
-  const { peers, own } = view
-  known.remembered = madeFrom(known.remembered, [view, before.memory, isWaiting && nowMs], () =>
-    remember(before.memory, { peers, own, nowMs }),
-  )
-  known.memory = undefined
-  known.memory = writeMemory(known.remembered.value, before)
-  return []
-}
-
 async function settleRules(input: RoundInput, view: ClusterView): Promise<readonly Problem[]> {
   const { known } = input
   known.cluster = madeFrom(known.cluster, [view], () => clusterOf(view))
@@ -296,59 +279,6 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
   return []
 }
 
-/** Counts addresses in whole rounds only, since pods come and go between rounds. */
-function lookAtPools(input: RoundInput, podCidrs: readonly string[]): readonly Problem[] {
-  const { known, settings, isWhole } = input
-  const before = known.pools ?? []
-  if (isWhole && podCidrs.length > 0)
-    known.pools = nearlyFull(contextOf(input), { network: settings.network, podCidrs }, before)
-  return poolProblems(settings.node, known.pools ?? [])
-}
-
-/** Compares pods' MTUs in whole rounds, and when new pods get another MTU than at the last look. */
-function lookAtMtu({ known, settings, isWhole }: RoundInput, ranges: readonly string[]): readonly Problem[] {
-  // The MTU of new pods is unknown before their ranges are known.
-  if (ranges.length === 0) return known.mtu?.problems ?? []
-  const packets = ranges.every((range) => familyOf(range) === 4) ? 'IPv4' : 'any'
-
-  const asked = known.template?.good === undefined ? undefined : templateMtu(known.template.good)
-  const wanted: MtuWanted =
-    asked === undefined ? { bytes: uplinkMtu(packets), by: 'uplink' } : { bytes: asked, by: 'template' }
-  if (isWhole || known.mtu === undefined || known.mtu.wanted.bytes !== wanted.bytes) {
-    const specs = allRecords().flatMap(({ record }) =>
-      record.key.network === settings.network ? (record.spec ?? []) : [],
-    )
-    const pods = specs.flatMap((spec) => (spec.chained === undefined ? spec.mtu : []))
-    known.mtu = { wanted, problems: mtuProblems(settings.node, wanted, pods) }
-  }
-  return known.mtu.problems
-}
-
 function contextOf({ signal }: RoundInput): CallContext {
   return openContext(signal)
-}
-
-// The agent's memory on disk, for the next agent on this node, until the next boot.
-
-const file = () => `${stateRoot()}/agent.json`
-
-/** The memory, and the text of its last write. */
-interface KeptMemory {
-  readonly memory: Memory
-  readonly text: string
-}
-
-/** The last agent's memory, empty if the file is missing or unreadable. Returns `before` if the text is equal. */
-function readMemory(before?: KeptMemory): KeptMemory {
-  const found = readText(file())
-  if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
-  return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
-}
-
-/** Writes and returns the memory if its text differs from `before`; else returns `before`. */
-function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
-  const text = encodeMemory(memory)
-  if (text === before.text) return before
-  replaceText(file(), text)
-  return { memory, text }
 }

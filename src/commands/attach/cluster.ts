@@ -12,7 +12,7 @@ import { allNetworks } from '../../system/store/records.ts'
 import { CommandError } from '../../tools/command-error.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
-import { repairRules } from './shared-machine.ts'
+import { repairRules } from './shared-port.ts'
 
 const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effects that the stories of an ADD need: interfaces without code. A call has them from machine.ts, `trestle plan`
-// from its own recording (cli/plan/assume.ts).
+// The effects that the stories of an ADD need: interfaces without code. A call has them from attach-port.ts, `trestle
+// plan` from its own recording (cli/plan/assume.ts).
 
 import type { DeviceQuery } from '../../config/net-conf.ts'
 import type { ChainedSurroundings } from '../../drivers/chained.ts'

@@ -27,7 +27,7 @@ import { reclaimDead } from '../teardown/attachments.ts'
 import { type Addition, reservePortsOf } from './intent.ts'
 import type { ChainedPort, InterfacePort, LeasePort, OrphanLink, PodPort } from './ports.ts'
 import { holderElsewhere, holderHere, requireApart } from './range-overlap.ts'
-import { lookAtKnown, sharedPort } from './shared-machine.ts'
+import { lookAtKnown, sharedPort } from './shared-port.ts'
 
 /** An attachment being made. `names`: links, records and addresses, each looked at once. */
 export interface Attaching<Conf extends NetConf> extends Addition<Conf> {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's memory on disk, for the next agent on this node, until the next boot.
+
+import { uptime } from 'node:os'
+import type { ClusterView } from '../../plan/agent/cluster-view.ts'
+import { emptyMemory, type Memory, remember } from '../../plan/agent/memory.ts'
+import type { Problem } from '../../plan/agent/problem.ts'
+import { decodeMemory, encodeMemory } from '../../plan/state/state-files.ts'
+import { readText, replaceText } from '../../system/files/files.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import type { RoundInput } from './round.ts'
+import { madeFrom } from './routes.ts'
+
+const file = () => `${stateRoot()}/agent.json`
+
+/** The memory, and the text of its last write. */
+export interface KeptMemory {
+  readonly memory: Memory
+  readonly text: string
+}
+
+/** The last agent's memory, empty if the file is missing or unreadable. Returns `before` if the text is equal. */
+export function readMemory(before?: KeptMemory): KeptMemory {
+  const found = readText(file())
+  if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
+  return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
+}
+
+/** Writes and returns the memory if its text differs from `before`; else returns `before`. */
+function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
+  const text = encodeMemory(memory)
+  if (text === before.text) return before
+  replaceText(file(), text)
+  return { memory, text }
+}
+
+/** Adapts the memory to the view, and writes it. */
+export function keepMemory({ known }: RoundInput, view: ClusterView, before: KeptMemory): readonly Problem[] {
+  const nowMs = Math.round(uptime() * 1000)
+  // The memory forgets missing nodes after a time.
+  const isWaiting = before.memory.peers.some(({ goneSinceMs }) => goneSinceMs !== undefined)
+  const { peers, own } = view
+  known.remembered = madeFrom(known.remembered, [view, before.memory, isWaiting && nowMs], () =>
+    remember(before.memory, { peers, own, nowMs }),
+  )
+  known.memory = undefined
+  known.memory = writeMemory(known.remembered.value, before)
+  return []
+}
