@@ -73,7 +73,10 @@ describe('DEL', () => {
       expect(host.run('find', [`${host.stateDir}/networks/owing/addresses`, '-name', '10.96.0.2']).stdout).not.toBe('')
       expect(host.run('find', [`${host.stateDir}/ports`, '-name', 'tcp:18082*']).stdout).not.toBe('')
       const again = host.cni('ADD', pool, { id: 'first', netns: first })
-      expect(again.json).toMatchObject({ code: 11, msg: 'eth0 of container first is left of an earlier call' })
+      expect(again.json).toMatchObject({
+        code: 11,
+        msg: expect.stringContaining('eth0 of container first is left of an'),
+      })
       expect(again.json).toMatchObject({ details: expect.stringContaining('could not be removed') })
     } finally {
       for (const each of hidden) each.show()
