@@ -17,7 +17,7 @@ import { buildSync } from 'esbuild'
 const checkout = join(import.meta.dirname, '..')
 const tables = join(checkout, 'test/mutants')
 // The longest test takes four minutes, all of them without a mutant half an hour.
-const [testS, soundS] = [600, 2400]
+const [testMs, soundMs] = [600_000, 2_400_000]
 
 /** A copy of the tree as it is now. */
 function copyTree() {
@@ -85,14 +85,15 @@ function putSwitch(tree, mutants) {
   }
 }
 
-function inTree(tree, limitS, args) {
+function inTree(tree, limitMs, args) {
   const env = { ...process.env, NO_COLOR: '1' }
   delete env.FORCE_COLOR
-  const words = ['--kill-after=10', limitS, 'npm', 'run', '-s', ...args]
-  const { status, stdout, stderr } = spawnSync('timeout', words, {
+  const { status, stdout, stderr } = spawnSync('npm', ['run', '-s', ...args], {
     cwd: tree,
     env,
     encoding: 'utf8',
+    timeout: limitMs,
+    killSignal: 'SIGKILL',
     maxBuffer: 1 << 28,
   })
   return { code: status, output: `${stdout}${stderr}` }
@@ -102,7 +103,7 @@ function inTree(tree, limitS, args) {
  * Tests by their names. `red`: it failed, or none of them ended in time. `green`: it passed. `unknown`: no test of that
  * name ran. The output says why.
  */
-function runTests(tree, limitS, project, tests) {
+function runTests(tree, limitMs, project, tests) {
   const report = join(tree, 'mutant-report.json')
   rmSync(report, { force: true })
   const patterns = tests.map(({ test }) =>
@@ -111,10 +112,10 @@ function runTests(tree, limitS, project, tests) {
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
   const files = new Set(tests.map(({ file }) => file))
   const words = [`test:${project}`, '--', ...reporters, '-t', patterns.join('|'), ...files]
-  const { code, output } = inTree(tree, limitS, words)
+  const { code, output } = inTree(tree, limitMs, words)
   const ran = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).testResults : []
   const colours = tests.map(({ file }, at) => {
-    if (!existsSync(report)) return code === 124 || code === 137 ? 'red' : 'unknown'
+    if (!existsSync(report)) return code === null ? 'red' : 'unknown'
     const results = ran.filter(({ name }) => name === join(tree, file)).flatMap((each) => each.assertionResults)
     const own = results.filter(({ fullName }) => new RegExp(patterns[at]).test(fullName)).map(({ status }) => status)
     return own.includes('failed') ? 'red' : own.includes('passed') ? 'green' : 'unknown'
@@ -127,7 +128,7 @@ function unsoundTests(tree, mutants) {
   const unsound = new Set()
   for (const [project, own] of Map.groupBy(mutants, (mutant) => mutant.project)) {
     const tests = [...new Map(own.map(({ caughtBy }) => [keyOf(caughtBy), caughtBy])).values()]
-    const { colours, output } = runTests(tree, soundS, project, tests)
+    const { colours, output } = runTests(tree, soundMs, project, tests)
     for (const [at, test] of tests.entries()) if (colours[at] !== 'green') unsound.add(keyOf(test))
     if (unsound.size > 0) console.log(`not green without a mutant:\n${[...unsound].join('\n')}\n${tail(output)}`)
   }
@@ -156,7 +157,7 @@ const mutants = all.filter(({ table, name, module, caughtBy }) =>
   [table, name, module, keyOf(caughtBy)].some((text) => only.test(text)),
 )
 if (mutants.some(({ project }) => project !== 'unit')) {
-  const { code, output } = inTree(tree, testS, ['build'])
+  const { code, output } = inTree(tree, testMs, ['build'])
   if (code !== 0) throw new Error(`the copy does not build:\n${output}`)
 }
 const unsound = unsoundTests(tree, mutants)
@@ -166,7 +167,7 @@ for (const { table, name, project, caughtBy } of mutants) {
   writeFileSync(join(tree, 'mutant'), name)
   const { colours, output } = unsound.has(keyOf(caughtBy))
     ? { colours: ['unknown'], output: 'its test is not green without a mutant' }
-    : runTests(tree, testS, project, [caughtBy])
+    : runTests(tree, testMs, project, [caughtBy])
   const verdict = { red: 'caught', green: 'survived', unknown: 'not judged' }[colours[0]]
   counts[verdict] += 1
   const seconds = ((performance.now() - start) / 1000).toFixed(0)
