@@ -118,7 +118,7 @@ export function buildNetworkSpec(
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
   const former = old?.formerGateways && { formerGateways: old.formerGateways }
-  // Pods in another place are in the records (recovery/earlier-networks.ts): this network has none of their gateways.
+  // Pods in another place are in the records (order/earlier-networks.ts): this network has none of their gateways.
   if (old === undefined || old.bridge?.name !== now.bridge?.name) return { ...now, ...former }
   const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin

@@ -173,8 +173,17 @@ export function hasElement(elements: Elements, element: Element): boolean {
   return there !== undefined && isSameValue(there, element)
 }
 
+/** Elements that hold the key of one of `wanted` with another target. */
+export function elementsInTheWay(elements: Elements, wanted: readonly Op[]): readonly Element[] {
+  return wanted.flatMap((op) => {
+    if (op.kind !== 'nft.add') return []
+    const there = elementAt(elements, op)
+    return there === undefined || isSameValue(there, op) ? [] : [there]
+  })
+}
+
 /** Whether a map leads to the same for both. */
-export function isSameValue({ value: a = [] }: Element, { value: b = [] }: Element): boolean {
+function isSameValue({ value: a = [] }: Element, { value: b = [] }: Element): boolean {
   return a.length === b.length && a.every((field, at) => field === b[at])
 }
 

@@ -56,6 +56,11 @@ export function knownSpec({ spec, seen }: Pick<AttachmentRecord, 'spec' | 'seen'
   return spec ?? seen
 }
 
+/** The record as it was before anything was made: whose the attachment is. */
+export function intentOf({ spec: _, seen: __, network: ___, pendingCleanup: ____, ...intent }: AttachmentRecord) {
+  return intent
+}
+
 /** Whether two keys are the same attachment. */
 export function sameKey(a: AttachmentKey, b: AttachmentKey): boolean {
   return a.network === b.network && a.containerId === b.containerId && a.ifName === b.ifName && a.role === b.role

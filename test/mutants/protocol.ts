@@ -112,14 +112,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a configuration has another digest under each name of the executable',
-    module: 'src/plan/recovery/config-digest.ts',
+    module: 'src/plan/state/config-digest.ts',
     wraps: 'configDigest',
     by:
       (original) =>
       ({ stdin, role }) =>
         original({ stdin, role: role === 'ipam' ? 'main' : 'ipam' }),
     caughtBy: {
-      file: 'test/unit/plan/recovery/config-digest.test.ts',
+      file: 'test/unit/plan/state/config-digest.test.ts',
       test: 'is the same under every name of the executable',
     },
   },

@@ -104,7 +104,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD with a full pool leaves what nobody can have',
-    module: 'src/commands/recover/orphans.ts',
+    module: 'src/commands/recover/collect.ts',
     wraps: 'reclaimOrphans',
     by: (original) => async (context, scope) => {
       if (scope.network === undefined) await original(context, scope)
@@ -113,14 +113,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD gives out the address of a live pod whose reservation was lost',
-    module: 'src/commands/recover/reconcile.ts',
+    module: 'src/commands/recover/recover.ts',
     wraps: 'healBeforeAdd',
     by: (original) => (context, reserving) => original(context, { ...reserving, perPod: 0 }),
     caughtBy: { file: healed, test: 'a lost address reservation is made again' },
   },
   {
     name: 'an ADD does not see that a live pod has no record',
-    module: 'src/commands/recover/reconcile.ts',
+    module: 'src/commands/recover/recover.ts',
     wraps: 'healBeforeAdd',
     by: (original) => (context, reserving) => {
       const names: typeof reserving.names = (directory) =>
@@ -131,7 +131,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD takes the host port of a live pod whose reservation was lost, once its rules are gone',
-    module: 'src/commands/recover/reconcile.ts',
+    module: 'src/commands/attach/intent.ts',
     wraps: 'refuseOwnedPorts',
     by: () => async () => undefined,
     caughtBy: { file: healed, test: 'a lost reservation of a host port is made again, without rules' },

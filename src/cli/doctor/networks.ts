@@ -5,7 +5,7 @@ import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/add
 import { CniError } from '../../cni/error.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
 import type { CallContext } from '../../commands/call/context.ts'
-import type { Listed } from '../../commands/teardown/collect.ts'
+import type { Listed } from '../../commands/recover/collect.ts'
 import { status } from '../../commands/verbs/status.ts'
 import type { NetConf, PoolIpam } from '../../config/net-conf.ts'
 import { acceptedOf } from '../../features/firewall.ts'

@@ -5,9 +5,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/error.ts'
 import { openContext } from '../../commands/call/context.ts'
-import { collectOrphans, collectReservations, judgeOrphans, judgeReservations } from '../../commands/recover/orphans.ts'
-import { heal } from '../../commands/recover/reconcile.ts'
-import { collect, judgeAll, type Listed } from '../../commands/teardown/collect.ts'
+import {
+  collect,
+  collectOrphans,
+  collectReservations,
+  judgeAll,
+  judgeOrphans,
+  judgeReservations,
+  type Listed,
+} from '../../commands/recover/collect.ts'
+import { heal } from '../../commands/recover/recover.ts'
 import {
   type AttachmentVerdict,
   type OrphanVerdict,
@@ -100,7 +107,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   const inTheWay = misplaced()
   if (isApplied) {
     setAsideMisplaced(inTheWay)
-    await heal(context, {})
+    await heal(context)
     verdicts = await judgeAll(context, living.listed)
   }
   progress(`looking at reservations of ${verdicts.length} attachments, and others`)

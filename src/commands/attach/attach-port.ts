@@ -11,7 +11,7 @@ import { ifbName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
-import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
+import { chainedFiles, directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
 import { findDevice } from '../../system/kernel/devices.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
@@ -21,8 +21,8 @@ import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { reclaimOrphans } from '../recover/orphans.ts'
-import { healBeforeAdd } from '../recover/reconcile.ts'
+import { reclaimOrphans } from '../recover/collect.ts'
+import { healBeforeAdd } from '../recover/recover.ts'
 import { reclaimDead } from '../teardown/attachments.ts'
 import { type Addition, reservePortsOf } from './intent.ts'
 import type { ChainedPort, InterfacePort, LeasePort, OrphanLink, PodPort } from './ports.ts'
@@ -109,7 +109,7 @@ async function delegatedOf(attaching: Attaching<NetConf>, type: string) {
 function requestOf({ context, conf, files, key, names }: Attaching<NetConf>, ipam: NetConf['ipam']): LeaseRequest {
   const reclaim = async () => {
     await reclaimDead(context, files)
-    await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
+    await reclaimOrphans(context, { network: directoryNameOf(files), isMain: key.role === 'main' })
   }
   const elsewhere = holderElsewhere(context, { conf, files, names })
   const here = holderHere(context, { conf, files, key })

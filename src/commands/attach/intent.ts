@@ -2,24 +2,36 @@
 // The intent record of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD
 // fails.
 
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
+import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import type { NetConf } from '../../config/net-conf.ts'
-import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
-import { type AttachmentRecord, describeHolder, type NetnsIdentity } from '../../model/record.ts'
-import { configDigest } from '../../plan/recovery/config-digest.ts'
-import { type NetworkFiles, networkFiles } from '../../system/files/state.ts'
+import { isPortConflict, reservationName } from '../../features/host-ports.ts'
+import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
+import { type AttachmentRecord, describeHolder, knownSpec, type NetnsIdentity, sameKey } from '../../model/record.ts'
+import { portNamesTo } from '../../plan/recovery/from-kernel.ts'
+import { configDigest } from '../../plan/state/config-digest.ts'
+import { chainedFiles, type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { refuseListeners } from '../../system/kernel/listening.ts'
+import { observeTable } from '../../system/kernel/observe.ts'
 import { timestamp } from '../../system/process/clock.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
-import { reservePorts } from '../../system/store/ports.ts'
-import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
+import { portTaken, reservePorts } from '../../system/store/ports.ts'
+import {
+  allRecords,
+  findFinished,
+  findRecords,
+  pendingFile,
+  type StoredRecord,
+  writeIntent,
+} from '../../system/store/records.ts'
+import { reservationHolder, reserveAgain } from '../../system/store/reservations.ts'
 import { type CallContext, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
-import { reclaimOrphans } from '../recover/orphans.ts'
-import { livingWithoutRecord } from '../recover/reconcile.ts'
+import { reclaimOrphans } from '../recover/collect.ts'
+import { livingWithoutRecord } from '../recover/recover.ts'
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/attachments.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
 
@@ -149,4 +161,53 @@ function taken(holder: AttachmentRecord, isPending: boolean): CniError {
   return new CniError('already-attached', `container ${containerId} already has ${ifName} on network ${network}`, {
     details: `${describeHolder(holder)}, since ${holder.createdAt}; a runtime sends DEL before it sends ADD again`,
   })
+}
+
+// A host port whose reservation was lost can be reserved again by another pod. Its rules stand in the way then, or are
+// built with those of all others: whose it is shows before that.
+
+/**
+ * Throws CniError 104 where a live attachment has a host port of `spec`, whose own reservations were made by now; the
+ * port is reserved for its owner again. One process where there are chained attachments: of a lost record of one, the
+ * rules tell.
+ */
+export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpec | undefined): Promise<void> {
+  const ports = spec?.hostPorts?.ports ?? []
+  if (spec === undefined || ports.length === 0) return
+  const live = allRecords().filter(
+    (stored) => !stored.isPending && !sameKey(stored.record.key, spec.key) && !isDead(stored, context),
+  )
+  const records = live.map(({ record }) => record)
+  for (const record of records) {
+    const portNames = (knownSpec(record)?.hostPorts?.ports ?? []).map(reservationName)
+    await refuse(context, { ports, portNames, record, key: spec.key })
+  }
+  const main = records.filter(
+    ({ key }) => key.role === 'main' && existsSync(chainedFiles(networkFiles(key.network)).network),
+  )
+  const table = main.length === 0 ? 'absent' : await observeTable(context.run, 'inet')
+  if (table === 'absent') return
+  for (const record of main) {
+    const portNames = portNamesTo(table, knownSpec(record)?.ips.map(({ address }) => bareAddress(address)) ?? [])
+    const chained = { ...record, key: { ...record.key, role: 'chained' } as const }
+    await refuse(context, { ports, portNames, record: chained, key: spec.key })
+  }
+}
+
+/** `own`: the names of the host ports that the record's attachment has; `key`: who asks for `ports`. */
+async function refuse(
+  context: CallContext,
+  asked: { ports: readonly HostPort[]; portNames: readonly string[]; record: AttachmentRecord; key: AttachmentKey },
+): Promise<void> {
+  const { ports, portNames, record, key } = asked
+  for (const port of ports) {
+    const name = portNames.find((each) => isPortConflict(each, reservationName(port)))
+    if (name === undefined) continue
+    const again = { reservation: { name }, record, owner: context.identity, deadline: context.whole }
+    await reserveAgain(again, () => {
+      const holder = reservationHolder({ name })
+      return holder === undefined || sameKey(holder.key, key)
+    })
+    throw portTaken(port, key)
+  }
 }

@@ -25,7 +25,7 @@ import {
   wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'
 import type { Ranges } from '../../plan/order/facts.ts'
-import { configDigestAs } from '../../plan/recovery/config-digest.ts'
+import { configDigestAs } from '../../plan/state/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { observeHost } from '../../system/kernel/observe.ts'

@@ -5,7 +5,7 @@
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isSetUpThere, type PlacedPod, placedPod } from '../../plan/ipam/range-overlap.ts'
-import { earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
+import { earlierNetworks } from '../../plan/order/earlier-networks.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkNames } from '../../system/kernel/kernel-files.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One way back from lost state: reads what is known of attachments whose records are gone or cannot be read, from the
-// aliases of links, the pods' ends of them, libcni's cache, the table, and what the caller was told. Rare, so that it
-// may take a process for each pod.
+// What a live pod has is written again. Looks at attachments without a record that can be read: the aliases of links,
+// the pods' ends of them, our tables and libcni's cache tell what they have. What is missing of that, and of the
+// reservations that records have, is written: a record, reservations, and what the kernel shows of rules and network.
+// What another attachment has reserved is nobody's to take. Rare, so that it may take a process for each pod.
 
+import { existsSync } from 'node:fs'
 import { bareAddress } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
@@ -12,29 +14,165 @@ import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
 import { forwardingKey } from '../../model/op.ts'
-import { isPlaced, type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
-import { portNamesTo } from '../../plan/recovery/orphan-elements.ts'
-import { merged, type Rediscovered } from '../../plan/recovery/verdicts.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
+import { isPlaced, portNamesTo, type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
+import {
+  merged,
+  type Rediscovered,
+  type Reservation,
+  recordReservations,
+  rediscoveredReservations,
+  reservationText,
+} from '../../plan/recovery/verdicts.ts'
 import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
-import { networkFiles } from '../../system/files/state.ts'
+import { type NamesIn, namesIn, readText } from '../../system/files/files.ts'
+import {
+  directoryNameOf,
+  type NetworkFiles,
+  networkDirectories,
+  networkFiles,
+  networkParts,
+} from '../../system/files/state.ts'
+import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
-import { allRecords, findRecords, knownNetwork, recordsOf } from '../../system/store/records.ts'
+import { withLock } from '../../system/store/lock.ts'
+import {
+  allRecords,
+  findFinished,
+  findRecords,
+  forgetUnreadable,
+  knownNetwork,
+  readNetwork,
+  writeFinished,
+  writeNetwork,
+} from '../../system/store/records.ts'
+import { intentReservedBy, reservationHolder, reserveAgain } from '../../system/store/reservations.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import { type CallContext, openIfThere } from '../call/context.ts'
+import { withoutSpec } from '../call/attachment-records.ts'
+import { type CallContext, contextOfLooks, openIfThere } from '../call/context.ts'
+import { attachmentLock } from '../call/locks.ts'
 
-/** What is looked for. */
-export interface Search {
-  /** Which attachments, of those that no record speaks of; absent: all. */
-  readonly isMeant?: (key: AttachmentKey) => boolean
-  /** The links to look at; absent: all that may be ours. */
-  readonly links?: readonly string[]
-  /** The configuration of a network whose pods libcni may remember. */
-  readonly remembered?: NetConf
-  /** What the caller knows: the prevResult of a DEL. */
-  readonly named?: readonly Rediscovered[]
+// When: calls that do not look as a rule count names of files and links.
+
+/**
+ * An ADD that is to reserve something. `perPod`: how many addresses of the pool each pod of the network has; `names`:
+ * what it has looked at by now.
+ */
+export interface Reserving {
+  readonly files: NetworkFiles
+  readonly conf: NetConf
+  readonly perPod: number
+  readonly names: NamesIn
 }
+
+/**
+ * Before an ADD reserves anything: where records or reservations are missing, what live pods have is theirs again.
+ * Nothing is read but the names of files and links where none is. Resolves to whether anything was. Throws what keeps
+ * it from looking.
+ */
+export async function healBeforeAdd(context: CallContext, reserving: Reserving): Promise<boolean> {
+  const { files, conf, names } = reserving
+  const isFirst = conf.role === 'main' && !existsSync(files.network)
+  const links = conf.role === 'main' ? countHostLinks(names) : 0
+  const hasMissingReservations = hasTooFewReservations(reserving)
+  // What cannot be read is set aside with that, and no record any more.
+  if (hasMissingReservations) allRecords()
+  const hasMissingRecords = isFirst || hasFewerRecords(links, hasMissingReservations ? namesIn : names)
+  if (hasMissingRecords) await heal(contextOfLooks(context), conf)
+  else if (hasMissingReservations) await mendAll(missingOfRecords(contextOfLooks(context)))
+  return hasMissingRecords || hasMissingReservations
+}
+
+/**
+ * The same before all rules are built anew by the records: what they do not tell of is not in the rules from then on.
+ */
+export async function healBeforeRules(context: CallContext): Promise<void> {
+  if (hasFewerRecords(countHostLinks(namesIn), namesIn)) await heal(contextOfLooks(context))
+}
+
+/**
+ * The record of an attachment that lives without one: written again first. An ADD of the same ids is refused then.
+ */
+export async function livingWithoutRecord(
+  context: CallContext,
+  { files, key, conf }: { files: NetworkFiles; key: AttachmentKey; conf: NetConf },
+): Promise<AttachmentRecord | undefined> {
+  if (key.role === 'main' && linkExists(hostLinkName(key))) {
+    await heal(contextOfLooks(context), conf)
+    return findFinished(files, key)
+  }
+  if (hasLinkOfOurs(conf) || !hasMoreReservations(files, conf)) return undefined
+  const holder = intentReservedBy(key, directoryNameOf(files))
+  return holder !== undefined && netnsState(holder.netns) === 'live' ? holder : undefined
+}
+
+/** Of others (macvlan, IPAM alone) nothing but the reservations tells that they live. */
+function hasLinkOfOurs(conf: NetConf): boolean {
+  return conf.role === 'chained' || (conf.role === 'main' && !isInPodAlone(conf))
+}
+
+/** Whether addresses are reserved that no record may have. */
+function hasMoreReservations({ addresses, attachments, pending }: NetworkFiles, { ipam }: NetConf): boolean {
+  if (ipam.kind !== 'pool') return false
+  const owners = [...namesIn(attachments), ...namesIn(pending)].filter(isOwner)
+  return namesIn(addresses).length > owners.length * ipam.rangeSets.length
+}
+
+/** The names that hostLinkName gives. */
+const hostLinkPattern = /^veth[0-9a-f]{11}$/
+
+function countHostLinks(names: NamesIn): number {
+  return linkNames(names).filter((name) => hostLinkPattern.test(name)).length
+}
+
+/**
+ * An intent record is written before its link is made, and goes after it, so that links are counted first. The caller's
+ * own intent record has none yet. As far as counts tell: of a dead pod the link may be gone.
+ */
+function hasFewerRecords(links: number, names: NamesIn): boolean {
+  if (links === 0) return false
+  const isLinked = (name: string) => isOwner(name) && !name.endsWith(':ipam')
+  const networks = networkDirectories(undefined, names)
+  const finished = networks.flatMap(({ attachments }) =>
+    names(attachments)
+      .filter(isLinked)
+      .map((name) => `${attachments}/${name}`),
+  )
+  const pending = networks.flatMap((each) => names(each.pending).filter(isLinked))
+  return links >= pending.length + finished.length || isSomeCutShort(finished)
+}
+
+/** How many files an ADD looks into: those of a usual node within a few ADDs, at a cost that does not grow. */
+const mostLookedInto = 8
+
+/** Whether one of a few records, others with each call, is not whole: its name alone counts for a record. */
+function isSomeCutShort(files: readonly string[]): boolean {
+  const first = files.length > mostLookedInto ? process.pid % files.length : 0
+  const some = [...files.slice(first), ...files.slice(0, first)].slice(0, mostLookedInto)
+  return some.some((file) => {
+    const found = readText(file)
+    return found !== undefined && (found === 'unreadable' || !found.text.endsWith('}'))
+  })
+}
+
+/**
+ * An address is reserved before its record is finished, and given back after that. Pods with an address of no pool make
+ * it look in vain.
+ */
+function hasTooFewReservations({ files, conf, perPod, names }: Reserving): boolean {
+  const isOfRole = (name: string) => name.endsWith(':ipam') === (conf.role === 'ipam')
+  const finished = names(files.attachments).filter((name) => isOwner(name) && isOfRole(name))
+  return finished.length * perPod > names(files.addresses).length
+}
+
+/** A chained attachment has neither link nor address of its own; a name with a dot is being written. */
+function isOwner(name: string): boolean {
+  return !name.startsWith('.') && !name.endsWith(':chained')
+}
+
+// The look.
 
 /**
  * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose
@@ -46,105 +184,110 @@ export interface Rediscovery {
   readonly unnamed: readonly Rediscovered[]
 }
 
-/** The names that hostLinkName gives. */
-export const hostLinkPattern = /^veth[0-9a-f]{11}$/
-
-/** Reads it; nothing is changed. No process where every link has a good record, and nothing was told. */
-export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
-  const { all, host } = await linksWithoutRecord(context, search)
-  const links = all.filter(({ isNamed }) => isNamed)
-  const pods = await podsBehind(context, all)
-  const unsure = links.filter(({ key }) => !pods.some((pod) => pod.key === key)).map(({ key }) => key)
-  const isNamed = ({ key }: Rediscovered) => links.some((link) => link.key === key)
-  const told = [...rememberedBy(search), ...(search.named ?? [])]
+/**
+ * Reads it; nothing is changed. No process where every link has a good record, and libcni remembers no other pod.
+ * `remembered`: the configuration of a network whose pods libcni may remember.
+ */
+export async function rediscover(context: CallContext, remembered?: NetConf): Promise<Rediscovery> {
+  const { host, pods, unsure } = await podsWithoutRecord(context, remembered)
+  const told = remembered === undefined ? [] : rememberedBy(remembered)
   if (pods.length + told.length === 0) return { found: [], unsure, unnamed: [] }
   const table = await observeTables(context.cleanup)
-  const behind = search.links === undefined ? withSeen(pods, { host, table }) : pods
-  const withPorts = (each: Rediscovered) => ({ ...each, ...freeParts(each, table) })
+  const seen = withSeen(pods, { host, table })
+  const withPorts = (each: Rediscovered) => ({ ...each, ports: withPortsTo(table, each) })
   return {
-    found: merged([...behind.filter(isNamed), ...told]).map(withPorts),
+    found: merged([...seen.filter((_, at) => pods[at]?.isNamed), ...told]).map(withPorts),
     unsure,
-    unnamed: behind.filter((pod) => !isNamed(pod)).map(withPorts),
+    unnamed: seen.filter((_, at) => !pods[at]?.isNamed).map(withPorts),
   }
 }
 
-/** `host`: what was looked at for them. */
+/** Its host ports, with those that our tables lead to its addresses. */
+export function withPortsTo(
+  table: ObservedTable,
+  { addresses, ports }: Pick<Rediscovered, 'addresses' | 'ports'>,
+): readonly string[] {
+  return [...new Set([...ports, ...portNamesTo(table, addresses)])]
+}
+
+/** A link that no good record speaks of, and the pod behind it. `isNamed`: the link's alias says whose it is. */
+type PodWithoutRecord = Rediscovered & SeenPod & { readonly isNamed: boolean }
+
+/** The pods behind such links. `links`: those to look at; absent: all that may be ours; `host`: what was looked at. */
+export async function podsWithoutRecord(context: CallContext, remembered?: NetConf, links?: readonly string[]) {
+  const { all, host } = await linksWithoutRecord(context, { remembered, links })
+  const pods = await podsBehind(context, all)
+  const isSeen = ({ link }: LinkOf) => pods.some((pod) => pod.link === link)
+  return { host, pods, unsure: all.filter((each) => each.isNamed && !isSeen(each)).map(({ key }) => key) }
+}
+
+type LinkOf = Pick<PodWithoutRecord, 'key' | 'link' | 'isNamed'>
+
 interface Unrecorded {
   readonly all: readonly LinkOf[]
   readonly host: ObservedNamespace
 }
 
-const nothing: Unrecorded = { all: [], host: emptyNamespace }
-
-/** `isNamed`: its alias says whose it is. */
-interface LinkOf {
-  readonly isNamed: boolean
-  readonly key: AttachmentKey
-  readonly link: ObservedLink
-}
-
-async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Promise<Unrecorded> {
-  const names = search.links ?? linkNames().filter((name) => hostLinkPattern.test(name))
-  if (names.length === 0) return nothing
+async function linksWithoutRecord(
+  { cleanup }: CallContext,
+  { remembered, links }: { readonly remembered: NetConf | undefined; readonly links: readonly string[] | undefined },
+): Promise<Unrecorded> {
+  const names = links ?? linkNames().filter((name) => hostLinkPattern.test(name))
   const records = allRecords()
   const linksOf = (stored: typeof records) => new Set(stored.map(({ record }) => hostLinkName(record.key)))
   const known = linksOf(records.filter(({ isPending, record }) => isPending || record.spec !== undefined))
-  if (names.every((name) => known.has(name))) return nothing
-  const host = await observeHost(cleanup, search.links)
+  if (names.every((name) => known.has(name))) return { all: [], host: emptyNamespace }
+  const host = await observeHost(cleanup, links)
   const recorded = linksOf(records)
   const all = [...host.links.values()].flatMap((link): readonly LinkOf[] => {
     const key = keyOfHostLink(link.name, link.alias)
-    if (key !== undefined) return isSought(search, key) ? [{ key, link, isNamed: true }] : []
+    if (key !== undefined) return isWithoutRecord(key) ? [{ key, link, isNamed: true }] : []
     const isOurs = hostLinkPattern.test(link.name) && link.alias === undefined && !recorded.has(link.name)
-    if (!isOurs || search.remembered === undefined) return []
-    const made = { network: search.remembered.name, containerId: link.name, ifName: 'unknown', role: 'main' } as const
+    if (!isOurs || remembered === undefined) return []
+    const made = { network: remembered.name, containerId: link.name, ifName: 'unknown', role: 'main' } as const
     return [{ key: made, link, isNamed: false }]
   })
   return { all, host }
 }
 
 /** A record without a spec says whose it is and no more; one that a call works on is that call's. */
-function isSought({ isMeant = () => true }: Search, key: AttachmentKey): boolean {
-  const stored = findRecords(networkFiles(key.network), key)
-  return isMeant(key) && stored.every(({ isPending, record }) => !isPending && record.spec === undefined)
+function isWithoutRecord(key: AttachmentKey): boolean {
+  return findRecords(networkFiles(key.network), key).every(
+    ({ isPending, record }) => !isPending && record.spec === undefined,
+  )
 }
 
 /** What the other ends have, of those that are in a namespace which can be found. */
-async function podsBehind(
-  context: CallContext,
-  links: readonly LinkOf[],
-): Promise<readonly (Rediscovered & SeenPod)[]> {
+async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promise<readonly PodWithoutRecord[]> {
   if (links.length === 0) return []
   const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
   const paths = await netnsPaths(context.cleanup, ids)
-  const found: (Rediscovered & SeenPod)[] = []
-  for (const { key, link } of links) {
+  const found: PodWithoutRecord[] = []
+  for (const each of links) {
+    const { key, link } = each
     const path = paths.get(link.peerNetnsId ?? -1)
-    const pod =
-      path === undefined ? undefined : await lookInto(context, path, { ifName: key.ifName, index: link.index })
-    if (pod === undefined) continue
-    const { end, identity: netns } = pod
-    found.push({ key, netns, addresses: globalOf(end), ports: [], isCertain: true, link, end })
+    const pod = path === undefined ? undefined : await lookInto(context, path, { ...key, index: link.index })
+    if (pod !== undefined) found.push({ ...each, ...pod, addresses: globalOf(pod.end), ports: [] })
   }
   return found
 }
 
 /** With what the kernel shows of each, and of networks that nothing else is known of. */
 function withSeen(
-  pods: readonly (Rediscovered & SeenPod)[],
+  pods: readonly PodWithoutRecord[],
   { host, table }: { readonly host: ObservedNamespace; readonly table: ObservedTable },
 ): readonly Rediscovered[] {
   const isOn = (family: 4 | 6) => readKey(forwardingKey(family)) === '1'
   const around = { links: host.links, table, forwarded: ([4, 6] as const).filter(isOn) }
-  const placed = pods.filter(isPlaced)
-  const unknown = [...Map.groupBy(placed, ({ key }) => key.network)].filter(
+  const unknown = [...Map.groupBy(pods.filter(isPlaced), ({ key }) => key.network)].filter(
     ([name]) => knownNetwork(networkFiles(name)) === undefined,
   )
   const networks = new Map(unknown.map(([name, members]) => [name, seenNetwork(name, members, around)]))
-  return pods.map(({ link, end, ...each }) => {
-    if (!isPlaced({ key: each.key, link, end })) return each
-    const seen = seenAttachment({ key: each.key, link, end }, around)
-    return { ...each, seen, ...defined({ network: networks.get(each.key.network) }) }
+  return pods.map((pod) => {
+    const { key, netns, addresses, ports } = pod
+    if (!isPlaced(pod)) return { key, netns, addresses, ports }
+    const network = networks.get(key.network)
+    return { key, netns, addresses, ports, seen: seenAttachment(pod, around), ...defined({ network }) }
   })
 }
 
@@ -158,7 +301,7 @@ async function lookInto(context: CallContext, path: string, { ifName, index }: {
   try {
     const { links } = await observePod(context.cleanup, netns.fd)
     const end = [links.get(ifName), ...links.values()].find((link) => link?.peerIndex === index)
-    return end && { end, identity: netns.identity }
+    return end && { end, netns: netns.identity }
   } catch (error) {
     process.stderr.write(`trestle: cannot tell what ${path} has: ${(error as Error).message}\n`)
     return undefined
@@ -172,19 +315,24 @@ function globalOf({ addresses }: ObservedLink): readonly string[] {
 }
 
 /** Of other plugins it is theirs to tell (upstream-leases.ts, `trestle adopt`). */
-function rememberedBy(search: Search): readonly Rediscovered[] {
-  const { remembered } = search
-  if (remembered === undefined) return []
-  const ours = cachedAttachments(remembered.name).filter((cached) => isMainOurs(cached, remembered))
+function rememberedBy(conf: NetConf): readonly Rediscovered[] {
+  const ours = cachedAttachments(conf.name).filter((cached) => isMainOurs(cached, conf))
   return ours.flatMap((cached) => {
     const { network, containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
     const netns = identityOfNetns(cached.netns)
-    // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just
-    // now. What is in the pod alone has no link: there libcni's word has to do.
-    const isLive = netnsState(netns) === 'live' && (isInPodAlone(remembered) || linkExists(hostLinkName(key)))
-    return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
+    const isLive = netnsState(netns) === 'live' && isAttached(key, conf)
+    return isLive && isWithoutRecord(key) ? [{ key, netns, ...cachedParts(cached) }] : []
   })
+}
+
+/**
+ * Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
+ * What is in the pod alone has no link: there libcni's word has to do.
+ */
+function isAttached(key: AttachmentKey, remembered: NetConf | undefined): boolean {
+  const hasNoLink = remembered?.name === key.network && isInPodAlone(remembered)
+  return hasNoLink || linkExists(hostLinkName(key))
 }
 
 /** The addresses and host ports of an attachment by its result and what the runtime said of ports. */
@@ -196,15 +344,139 @@ export function cachedParts(
   return { addresses: ips.map(({ address }) => bareAddress(address)), ports: ports.map(reservationName) }
 }
 
-/** Its addresses without those that a record has, and its host ports with those that lead to them. */
-function freeParts({ key, addresses, ports }: Rediscovered, table: ObservedTable) {
-  const free = addresses.filter((one) => !isUsed(key, one))
-  return { addresses: free, ports: [...new Set([...ports, ...portNamesTo(table, free)])] }
+// What is missing, and how it is written again.
+
+/** Something that is not as records or the kernel say. */
+export interface MissingState {
+  readonly text: string
+  readonly mend: () => Promise<void>
 }
 
-/** Addresses that come from no pool are in no reservation, but in records. */
-function isUsed(key: AttachmentKey, address: string): boolean {
-  return recordsOf(networkFiles(key.network)).some(
-    ({ record }) => record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+/** Writes again what is missing of attachments, but not what networks share: that is for who sets it up. */
+export async function heal(context: CallContext, remembered?: NetConf): Promise<void> {
+  await mendAll(await missingOfAttachments(context, remembered))
+}
+
+/** What is missing or cannot be read, also of what networks share. One process, and more where a pod has no record. */
+export async function missingState(context: CallContext): Promise<readonly MissingState[]> {
+  return [...networkParts().flatMap(missingOfNetwork), ...(await missingOfAttachments(context))]
+}
+
+async function mendAll(missing: readonly MissingState[]): Promise<void> {
+  for (const { mend } of missing) await mend()
+}
+
+async function missingOfAttachments(context: CallContext, remembered?: NetConf): Promise<readonly MissingState[]> {
+  const ofRecords = missingOfRecords(context)
+  const { found, unnamed } = await rediscover(context, remembered)
+  return [
+    ...ofRecords,
+    ...found.flatMap((each) => missingOfFound(context, each, remembered)),
+    // Nobody knows its ids, so that it gets no record: what it has is not given to others.
+    ...unnamed.map((each) => ({
+      text: `link ${each.key.containerId} has no alias`,
+      mend: () => reserveFound(context, each),
+    })),
+  ]
+}
+
+function missingOfNetwork(files: NetworkFiles): readonly MissingState[] {
+  if (readNetwork(files) !== undefined) return []
+  const network = knownNetwork(files)
+  if (network === undefined) return []
+  return [{ text: `${files.network} is missing`, mend: async () => writeNetwork(files, network) }]
+}
+
+/** Reservations of the attachments of this host. */
+function missingOfRecords(context: CallContext): readonly MissingState[] {
+  const isOfThisHost = ({ writer }: AttachmentRecord) => hostStateOf(writer, context.identity) === 'here'
+  const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisHost(record))
+  return records.flatMap(({ record }) => missingOfRecord(context, record))
+}
+
+function missingOfRecord(context: CallContext, record: AttachmentRecord): readonly MissingState[] {
+  const reserved = recordReservations(record).filter(
+    ({ network }) => network === undefined || record.key.role !== 'chained',
   )
+  const isStill = () => {
+    const now = findRecords(networkFiles(record.key.network), record.key).find(({ isPending }) => !isPending)?.record
+    return now?.createdAt === record.createdAt
+  }
+  return reserved.filter(isNobodys).map((reservation) => ({
+    text: `the reservation of ${reservationText(reservation)} is missing`,
+    mend: () => reserve(context, { reservation, record, isStill }),
+  }))
+}
+
+/**
+ * One whose record was lost has a record without a spec from then on, as of another format, with what the kernel shows
+ * of it: its rules are built again by that, and DEL finds the rest by names.
+ */
+function missingOfFound(
+  context: CallContext,
+  found: Rediscovered,
+  remembered: NetConf | undefined,
+): readonly MissingState[] {
+  const { key, netns, seen, network } = found
+  const files = networkFiles(key.network)
+  const isRecorded = () => findRecords(files, key).length > 0
+  const reserved = rediscoveredReservations(found)
+  const isMissing = !isRecorded() || reserved.some(isNobodys)
+  // What has been seen of it before is in its record (missingOfRecord).
+  if (!isMissing || findFinished(files, key)?.seen !== undefined) return []
+  const mend = async () => {
+    const lock = { ...attachmentLock(context, key, 'write its record again'), waitMs: removalWaitMs }
+    await withLock(lock, async () => {
+      // Its DEL may be over by now, or a new ADD under way.
+      if (!isAttached(key, remembered) || findRecords(files, key).some(({ isPending }) => isPending)) return
+      const record = withoutSpec(context, key, netns)
+      for (const reservation of reserved) await reserve(context, { reservation, record, isStill: () => true })
+      if (isRecorded()) return
+      writeFinished(files, { ...record, ...defined({ seen, network }) })
+      if (network !== undefined && readNetwork(files) === undefined) writeNetwork(files, network)
+      forgetUnreadable(files, key)
+    }).catch((error: Error) => {
+      process.stderr.write(
+        `trestle: ${key.ifName} of container ${key.containerId} stays without a record: ${error.message}\n`,
+      )
+    })
+  }
+  return [
+    { text: `the record of ${key.ifName} of container ${key.containerId} (network ${key.network}) is missing`, mend },
+  ]
+}
+
+/** Whose removal keeps an attachment's lock for longer is not waited for: its link is about to go. */
+const removalWaitMs = 1000
+
+/** Reserves what was rediscovered. `isStill`: whether the attachment still has what is reserved under a name. */
+export async function reserveFound(
+  context: CallContext,
+  found: Rediscovered,
+  isStill: (reservation: Reservation) => boolean = () => true,
+): Promise<void> {
+  const record = withoutSpec(context, found.key, found.netns)
+  for (const reservation of rediscoveredReservations(found)) {
+    await reserve(context, { reservation, record, isStill: () => isStill(reservation) })
+  }
+}
+
+/** No lock is asked for where it is somebody's. */
+async function reserve(
+  { identity, whole }: CallContext,
+  { reservation, record, isStill }: { reservation: Reservation; record: AttachmentRecord; isStill: () => boolean },
+): Promise<void> {
+  if (!isNobodys(reservation)) return
+  const isFree = () => isStill() && isNobodys(reservation)
+  await reserveAgain({ reservation, record, owner: identity, deadline: whole }, isFree)
+}
+
+/** Whether it is missing, cannot be read, or names an attachment whose record has others. */
+function isNobodys(reservation: Reservation): boolean {
+  const holder = reservationHolder(reservation)
+  if (holder === undefined) return true
+  const stored = findRecords(networkFiles(holder.key.network), holder.key)
+  const has = (record: AttachmentRecord) =>
+    record.spec === undefined || recordReservations(record).some(({ name }) => name === reservation.name)
+  return stored.length > 0 && !stored.some(({ isPending, record }) => isPending || has(record))
 }

@@ -3,26 +3,26 @@
 // reserved is given back.
 
 import type { Invocation } from '../../cni/invocation.ts'
-import { asObject, defined, lookUp } from '../../cni/json.ts'
+import { asObject, lookUp } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
 import type { AttachmentKey, Role } from '../../model/attachment.ts'
 import { hostLinkName, ifbName } from '../../model/names.ts'
-import { type AttachmentRecord, sameKey } from '../../model/record.ts'
+import type { AttachmentRecord } from '../../model/record.ts'
 import type { Rediscovered } from '../../plan/recovery/verdicts.ts'
 import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { observeTables } from '../../system/kernel/observe.ts'
 import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
-import { reservationHolder, reservedBy } from '../../system/store/reservations.ts'
+import { intentReservedBy, isReserved } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import { keyOf, rolesOf, withoutSpec } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
 import { teardownWithoutRecord } from '../teardown/attachments.ts'
-import { hasMacCheck } from '../teardown/removal-port.ts'
-import { reserveFound } from './reconcile.ts'
-import { cachedParts, rediscover } from './recover.ts'
+import { hasMacCheck, isRecorded } from '../teardown/removal-port.ts'
+import { cachedParts, podsWithoutRecord, reserveFound, withPortsTo } from './recover.ts'
 
 /**
  * A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts).
@@ -48,7 +48,7 @@ export async function removeWithoutRecord(
     // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for
     // macspoofchk.
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
-    const reserved = reservationsOf(files, key)
+    const reserved = [directoryNameOf(files), undefined].flatMap((network) => intentReservedBy(key, network) ?? [])
     for (const holder of reserved) requireOwnHost(holder, context.identity)
     const isThere = isLinked || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
@@ -59,48 +59,42 @@ export async function removeWithoutRecord(
   }
 }
 
-/** The intent records behind its first address and its first host port: all of one kind were made by the same ADD. */
-function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly AttachmentRecord[] {
-  return [directoryNameOf(files), undefined].flatMap((network) => {
-    const [name] = reservedBy(key, network)
-    return (name !== undefined && reservationHolder({ name, ...defined({ network }) })) || []
-  })
-}
-
-/** Where its link is there, or it is told what it had: else there is nothing to look for. */
+/**
+ * Reserves what the pod's end and the runtime tell of it, so that the teardown finds its reservations. What the runtime
+ * says counts where a record was there until now: a DEL that comes once more says what another pod may have by now, and
+ * is only worth a look at the table, for what leads to the addresses, where it says host ports.
+ */
 export async function reserveWhatItHas(
   context: CallContext,
   files: NetworkFiles,
-  del: { call: Invocation; conf: DelConf; key: AttachmentKey },
+  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): Promise<void> {
-  const { key } = del
-  const name = hostLinkName(key)
-  const named = namedBy(files, del)
-  const links = key.role !== 'ipam' && linkExists(name) ? [name] : []
-  if (links.length + named.length === 0) return
+  const isCertain = hasUnreadable(files, key) || findRecords(files, key).length > 0
+  const told = sentParts(call, conf) ?? (isCertain ? rememberedParts(key, conf) : nothing)
+  const isTold = told.addresses.length > 0 && (isCertain || told.ports.length > 0)
+  const link = hostLinkName(key)
+  const isLinked = key.role !== 'ipam' && linkExists(link)
+  if (!isLinked && !isTold) return
   try {
-    const isMeant = (other: AttachmentKey) => sameKey(other, { ...key, role: 'main' })
-    const { found } = await rediscover(context, { isMeant, links, named })
     // A chained part has the link and the addresses of the main one.
-    for (const each of found) await reserveFound(context, { ...each, key })
+    const [pod] = isLinked ? (await podsWithoutRecord(context, undefined, [link])).pods : []
+    if (pod === undefined && !isTold) return
+    const believed = isTold && (isCertain || pod === undefined) ? told : nothing
+    const all = [...(pod?.addresses ?? []), ...believed.addresses]
+    const addresses = [...new Set(all)].filter((address) => !isRecorded(key, address))
+    const ports = withPortsTo(await observeTables(context.cleanup), {
+      addresses,
+      ports: isCertain ? believed.ports : [],
+    })
+    // An address alone is worth a new reservation only while the pod lives.
+    const isWorthNew = pod !== undefined || ports.length > 0
+    const netns = pod?.netns ?? { path: '', inode: 0 }
+    await reserveFound(context, { key, netns, addresses, ports }, (reservation) =>
+      isReserved(reservation) ? isCertain || pod !== undefined : isWorthNew,
+    )
   } catch (error) {
     process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${(error as Error).message}\n`)
   }
-}
-
-/**
- * What prevResult and the runtime's host ports say, or libcni where they are not sent. It is certain where a record was
- * there until now: a DEL that comes once more says what another pod may have by now. Such a one is only worth a look at
- * the table, for what leads to the addresses, where the runtime says host ports.
- */
-function namedBy(
-  files: NetworkFiles,
-  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
-): readonly Rediscovered[] {
-  const isCertain = hasUnreadable(files, key) || findRecords(files, key).length > 0
-  const { addresses, ports } = sentParts(call, conf) ?? (isCertain ? rememberedParts(key, conf) : nothing)
-  if (addresses.length === 0 || !(isCertain || ports.length > 0)) return []
-  return [{ key, netns: { path: '', inode: 0 }, addresses, ports: isCertain ? ports : [], isCertain }]
 }
 
 const nothing = { addresses: [], ports: [] } as const

@@ -5,14 +5,13 @@
 import { existsSync, rmSync } from 'node:fs'
 import { toCniError } from '../../cni/error.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
+import { isDiskRefusal } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
-import { holderOf } from '../../system/store/addresses.ts'
 import { type LockRequest, withLock } from '../../system/store/lock.ts'
 import {
   findRecords,
@@ -165,16 +164,6 @@ export async function reclaimDead(context: CallContext, files: NetworkFiles): Pr
   if (dead().length > 0) await oneAtATime(context, files, { find: dead })
   await waitForTeardowns(context, files)
   requireUninterrupted(context)
-  await reclaimWithoutRecord(context, files)
-}
-
-/** Reservations whose record was lost, of attachments that are dead. */
-async function reclaimWithoutRecord(context: CallContext, files: NetworkFiles): Promise<void> {
-  const holders = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
-  const lost = holders.filter(
-    (record) => findRecords(files, record.key).length === 0 && isDead({ file: '', isPending: false, record }, context),
-  )
-  for (const each of lost) await reclaimReservations(context, files, each)
 }
 
 /** Gives back what an intent record without a record holds, when its attachment is dead. */

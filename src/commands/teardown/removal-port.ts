@@ -6,9 +6,9 @@ import { conditionChains } from '../../features/port-conditions.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
 import type { Element } from '../../model/op.ts'
-import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
+import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model/record.ts'
 import { type Removal, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
-import { orphanElements } from '../../plan/recovery/orphan-elements.ts'
+import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
@@ -96,7 +96,7 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
     removeUpstream: async (upstream) => await removeUpstream(context.cleanup, { ...upstream, key }),
     withdraw: () => {
       try {
-        write(reservationsAlone(own))
+        write(intentOf(own))
       } catch (error) {
         // On a full disk there is no record from here on: a killed DEL is sent again, and finds the reservations by the
         // attachment that they name.
@@ -119,11 +119,6 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
 async function waitForRebuilds(context: CallContext, { ifName, containerId }: AttachmentKey): Promise<void> {
   const purpose = `remove the rules of ${ifName} of container ${containerId}`
   await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
-}
-
-/** A record of reservations alone, as before anything was made. */
-function reservationsAlone({ spec: _, seen: _seen, network: __, pendingCleanup: ___, ...intent }: AttachmentRecord) {
-  return intent
 }
 
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
@@ -169,7 +164,7 @@ async function elementsWithoutRecord(
 /**
  * Whether a record has the address, of another attachment or under another network's name: what leads to it is in use.
  */
-function isRecorded(key: AttachmentKey, address: string): boolean {
+export function isRecorded(key: AttachmentKey, address: string): boolean {
   return allRecords().some(
     ({ record }) =>
       !sameKey(record.key, key) && knownSpec(record)?.ips.some((ip) => bareAddress(ip.address) === address) === true,

@@ -12,7 +12,7 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnlisted } from '../recover/orphans.ts'
+import { removeUnlisted } from '../recover/collect.ts'
 import { teardownAll } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 

@@ -10,9 +10,9 @@ import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../
 import { isMaking, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
+import { acceptingAll } from '../../plan/order/earlier-networks.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { ownOps } from '../../plan/order/stages.ts'
-import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { networkParts, requireState, requireStateIfThere } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
 import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
@@ -31,7 +31,7 @@ import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
-import { missingState } from '../recover/reconcile.ts'
+import { missingState } from '../recover/recover.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {

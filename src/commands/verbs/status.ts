@@ -27,7 +27,7 @@ import { holderOf } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
-import { isOldFile } from '../recover/orphans.ts'
+import { isOldFile } from '../recover/collect.ts'
 import { isDead } from '../teardown/attachments.ts'
 import { requireRoom } from './status-set-up.ts'
 

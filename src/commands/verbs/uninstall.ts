@@ -10,7 +10,7 @@ import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../model/record.ts'
 import { markText, type TableFamily, tableName, tableRemoval } from '../../model/tables.ts'
 import { removeLinks } from '../../plan/order/teardown.ts'
-import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
+import { directoryNameOf, networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
 import { readZones, removeHostAccept, zoneText } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
@@ -22,6 +22,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
+import { reclaimOrphans } from '../recover/collect.ts'
 import { isDead, reclaimDead, settleKilledCalls } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
@@ -77,6 +78,7 @@ async function teardownDead(context: CallContext): Promise<void> {
   for (const files of networkDirectories()) {
     await settleKilledCalls(context, files)
     await reclaimDead(context, files)
+    await reclaimOrphans(context, { network: directoryNameOf(files) })
     await removeWhenEmpty(context, files)
   }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What links and tables of the kernel tell of a live attachment whose record was lost, and of its network: as much as
-// its rules and its place need to be built again after a flush. A removal needs less: names and reservations.
+// What links and tables of the kernel tell of an attachment whose record was lost: of a live one and of its network as
+// much as its rules and its place need to be built again after a flush; of any the elements that go with it.
 
 import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/address.ts'
+import { defined } from '../../cni/json.ts'
+import { reservationName } from '../../features/host-ports.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
@@ -12,9 +14,9 @@ import type {
   PodAddress,
   VlanGateway,
 } from '../../model/attachment.ts'
-import { linkLocalCidr } from '../../model/names.ts'
+import { isPodLinkName, linkLocalCidr } from '../../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
-import { type Element, elementsIn } from '../../model/op.ts'
+import { type Element, elementAt, elementsIn, keyText } from '../../model/op.ts'
 import type { SetName } from '../../model/tables.ts'
 
 /** A live pod: its link of the host, and the pod's end of it. */
@@ -131,30 +133,9 @@ export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surr
 }
 
 /** Host ports without conditions: a chain of conditions does not tell what it is made of. */
-function portsOf({ elements }: ObservedTable, ips: readonly PodAddress[]): readonly HostPort[] {
+function portsOf(table: ObservedTable, ips: readonly PodAddress[]): readonly HostPort[] {
   const own = new Set(ips.map(({ address }) => bareAddress(address)))
-  return ([4, 6] as const).flatMap((family) => {
-    const gated = new Set(
-      [`gates${family}`, `anygates${family}`].flatMap((set) => elementsIn(elements, set as SetName)).map(textOf),
-    )
-    return [...elementsIn(elements, `ports${family}`), ...elementsIn(elements, `anyports${family}`)].flatMap(
-      (element): readonly HostPort[] => {
-        const { key, value: [podIp = '', containerPort = ''] = [] } = element
-        const [hostPort, protocol, hostIp] = key.toReversed()
-        if (!own.has(podIp) || gated.has(textOf(element)) || !isProtocol(protocol)) return []
-        const to = { podIp, containerPort: Number(containerPort) }
-        return [{ family, protocol, ...(hostIp === undefined ? {} : { hostIp }), hostPort: Number(hostPort), ...to }]
-      },
-    )
-  })
-}
-
-function textOf({ key }: Element): string {
-  return key.join(' ')
-}
-
-function isProtocol(text = ''): text is HostPort['protocol'] {
-  return ['tcp', 'udp', 'sctp'].includes(text)
+  return portsIn(table).flatMap(({ port, gate }) => (own.has(port.podIp) && gate === undefined ? [port] : []))
 }
 
 function bridgeOf(link: ObservedLink, links: Surroundings['links']): BridgeSpec {
@@ -213,4 +194,81 @@ function asPrefix(text: string): string {
 function isIn(prefix: string, address: string): boolean {
   const [cidr, at] = [parseCidr(prefix), parseCidr(address)]
   return cidr !== undefined && at !== undefined && cidr.family === at.family && includes(cidr, at)
+}
+
+// Elements are found by what is still known of the attachment, and removed as they are there. A map refuses a second
+// target for a port, so they would keep the port from its next owner.
+
+/** What is still known of an attachment: names of its host ports' reservations, its addresses, the link of its own. */
+export interface OrphanOwner {
+  readonly portNames: readonly string[]
+  readonly addresses: readonly string[]
+  readonly link: string
+}
+
+const linkSets = ['loopback', 'fenced', 'fencedpair', 'guarded', 'guardedmac'] as const
+const selfSets = ['self4', 'self6'] as const
+const masqallSets = ['masqall4', 'masqall6'] as const
+
+/** The elements of an attachment without a record. */
+export function orphanElements(table: ObservedTable, owner: OrphanOwner): readonly Element[] {
+  const ports = portsIn(table).filter(
+    ({ port }) => owner.portNames.includes(reservationName(port)) || owner.addresses.includes(port.podIp),
+  )
+  const podPorts = new Set(
+    ports.map(({ port: { podIp, protocol, containerPort } }) => `${podIp} ${protocol} ${containerPort}`),
+  )
+  // A chained attachment has reserved no address: its ports say whose they are.
+  const addresses = new Set([...owner.addresses, ...ports.map(({ port }) => port.podIp)])
+  return [
+    ...ports.map(({ element }) => element),
+    ...ports.flatMap(({ gate }) => gate ?? []),
+    ...allIn(table, masqallSets).filter((element) => podPorts.has(keyText(element))),
+    ...allIn(table, selfSets).filter(({ key: [address = ''] }) => addresses.has(address)),
+    ...allIn(table, linkSets).filter(({ key: [link] }) => link === owner.link),
+  ]
+}
+
+/** What the elements of pods name: addresses, and links that a pod's host end may have the name of. */
+export function namedIn(table: ObservedTable): { addresses: ReadonlySet<string>; links: ReadonlySet<string> } {
+  const firsts = (sets: readonly SetName[]) => allIn(table, sets).map(({ key: [first = ''] }) => first)
+  return {
+    addresses: new Set([...portsIn(table).map(({ port }) => port.podIp), ...firsts(selfSets)]),
+    links: new Set(firsts(linkSets).filter(isPodLinkName)),
+  }
+}
+
+/** The names that the host ports which lead to one of `addresses` are reserved under. */
+export function portNamesTo(table: ObservedTable, addresses: readonly string[]): readonly string[] {
+  return portsIn(table).flatMap(({ port }) => (addresses.includes(port.podIp) ? [reservationName(port)] : []))
+}
+
+/** A host port, the element that leads to its pod, and the one of its conditions. */
+interface PortElement {
+  readonly port: HostPort
+  readonly element: Element
+  readonly gate: Element | undefined
+}
+
+function portsIn({ elements }: ObservedTable): readonly PortElement[] {
+  return ([4, 6] as const).flatMap((family) =>
+    (['', 'any'] as const).flatMap((any) =>
+      elementsIn(elements, `${any}ports${family}`).flatMap((element): readonly PortElement[] => {
+        const { key, value: [podIp = '', containerPort = ''] = [] } = element
+        const [hostPort, protocol, hostIp] = key.toReversed()
+        if (!isProtocol(protocol)) return []
+        const to = { hostPort: Number(hostPort), podIp, containerPort: Number(containerPort) }
+        const port = { family, protocol, ...defined({ hostIp }), ...to }
+        return [{ port, element, gate: elementAt(elements, { set: `${any}gates${family}`, key }) }]
+      }),
+    ),
+  )
+}
+
+function isProtocol(text = ''): text is HostPort['protocol'] {
+  return ['tcp', 'udp', 'sctp'].includes(text)
+}
+
+function allIn({ elements }: ObservedTable, sets: readonly SetName[]): readonly Element[] {
+  return sets.flatMap((set) => elementsIn(elements, set))
 }

@@ -3,7 +3,6 @@
 // beyond their records. What no record and no live pod has is an orphan; what a pod may still use is reported.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
-import { defined } from '../../cni/json.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import {
@@ -17,7 +16,7 @@ import {
 } from '../../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
 import { type AttachmentRecord, knownSpec, type NetnsIdentity, sameKey } from '../../model/record.ts'
-import { namedIn } from './orphan-elements.ts'
+import { namedIn } from './from-kernel.ts'
 
 /** A reserved address or host port. `network`: its directory's name; absent: a host port, which is the node's. */
 export interface Reservation {
@@ -251,32 +250,21 @@ export interface Rediscovered {
   readonly netns: NetnsIdentity
   readonly addresses: readonly string[]
   readonly ports: readonly string[]
-  /** It has these now: what is reserved under these names and cannot be read is its own. */
-  readonly isCertain: boolean
   /** What the kernel shows of it, and of its network (from-kernel.ts). */
   readonly seen?: AttachmentSpec
   readonly network?: NetworkSpec
 }
 
-/** One entry for each attachment. What is certain of one leaves out what is not. */
+/** One entry for each attachment, with what all sources tell; the first that tells counts. */
 export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] {
-  const first = found.filter((each, at) => found.findIndex((other) => sameKey(other.key, each.key)) === at)
-  return first.map(({ key }) => {
-    const sightings = found.filter((other) => sameKey(other.key, key))
-    const certain = sightings.filter(({ isCertain }) => isCertain)
-    const believed = certain.length > 0 ? certain : sightings
-    return {
-      key,
-      netns: believed.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
-      addresses: [...new Set(believed.flatMap(({ addresses }) => addresses))],
-      ports: [...new Set(believed.flatMap(({ ports }) => ports))],
-      isCertain: certain.length > 0,
-      ...defined({
-        seen: believed.find(({ seen }) => seen !== undefined)?.seen,
-        network: believed.find(({ network }) => network !== undefined)?.network,
-      }),
-    }
-  })
+  const same = (key: AttachmentKey) => found.filter((other) => sameKey(other.key, key))
+  return found
+    .filter((each) => same(each.key)[0] === each)
+    .map((each) => ({
+      ...each,
+      addresses: [...new Set(same(each.key).flatMap(({ addresses }) => addresses))],
+      ports: [...new Set(same(each.key).flatMap(({ ports }) => ports))],
+    }))
 }
 
 /** The names under which it has addresses and host ports reserved: a chained part has no addresses of its own. */

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { elementOps, type Op } from '../../model/op.ts'
+import { elementOps, elementsInTheWay, type Op } from '../../model/op.ts'
 import { type TableFamily, tableRemoval } from '../../model/tables.ts'
 import type { Proof } from '../../plan/order/stage.ts'
-import { elementsInTheWay } from '../../plan/recovery/orphan-elements.ts'
 import {
   announcedBy,
   type Batch,
@@ -193,7 +192,7 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
     // The lanes are independent: a failure of the rules is only told when the links are as wanted.
     const isInTheWay = error instanceof CommandError && error.op?.kind === 'nft.add' && error.reason === 'exists'
     const table = isInTheWay ? await observeTable(place.run, 'inet') : 'absent'
-    const obstacles = table === 'absent' ? [] : elementsInTheWay(table, ops)
+    const obstacles = table === 'absent' ? [] : elementsInTheWay(table.elements, ops)
     if (obstacles.length === 0) throw error
     await execute(place, elementOps(obstacles, 'nft.del'))
     await execute(

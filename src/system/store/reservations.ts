@@ -6,10 +6,10 @@
 
 import { lstatSync } from 'node:fs'
 import type { AttachmentKey } from '../../model/attachment.ts'
-import { type AttachmentRecord, type ProcessIdentity, sameKey } from '../../model/record.ts'
+import { type AttachmentRecord, intentOf, type ProcessIdentity, sameKey } from '../../model/record.ts'
 import type { Reservation } from '../../plan/recovery/verdicts.ts'
-import { decodeRecord } from '../../plan/state/state-files.ts'
-import { namesIn, readText } from '../files/files.ts'
+import { decodeRecord, encodeRecord } from '../../plan/state/state-files.ts'
+import { createText, namesIn, readText, replaceText } from '../files/files.ts'
 import { networkFiles, stateRoot } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
 import { withLock } from './lock.ts'
@@ -61,6 +61,12 @@ export function reservedBy(key: AttachmentKey, network?: string): readonly strin
   return held.map(({ name }) => name)
 }
 
+/** The intent record behind the first of them: all were made by the same ADD. */
+export function intentReservedBy(key: AttachmentKey, network?: string): AttachmentRecord | undefined {
+  const own = reservationsIn(network).find((each) => isHeldBy(each, key))
+  return own && reservationHolder(own)
+}
+
 /** Who gives back what, of which attachment. */
 export interface Releasing {
   readonly key: AttachmentKey
@@ -92,6 +98,36 @@ export async function release(
       const isOwn = holder === undefined ? known !== undefined : sameKey(holder.key, key)
       if (isOwn) remove(each.name)
     }
+  })
+}
+
+/** What is reserved again for whom: `record` is of the attachment that has it. */
+export interface ReservedAgain {
+  readonly reservation: Reservation
+  readonly record: AttachmentRecord
+  readonly owner: ProcessIdentity
+  readonly deadline: Deadline
+}
+
+/**
+ * Writes a reservation that was lost, under the lock that a DEL holds while it gives reservations back. `isFree`: asked
+ * under it, since the DEL may be over by then, and once more where the name is taken: an ADD takes one without that
+ * lock.
+ */
+export async function reserveAgain(again: ReservedAgain, isFree: () => boolean): Promise<void> {
+  const { reservation, record, owner, deadline } = again
+  const lock = {
+    file: reservationLock(reservation),
+    purpose: 'mend a reservation',
+    owner,
+    waitMs: lockWaitMs,
+    deadline,
+  }
+  await withLock(lock, () => {
+    if (!isFree()) return
+    const [file, text] = [reservationFile(reservation), encodeRecord(intentOf(record))]
+    // What cannot be read keeps its name, or an ADD would take it.
+    if (!createText(file, text) && isFree()) replaceText(file, text)
   })
 }
 

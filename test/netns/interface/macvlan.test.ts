@@ -2,6 +2,7 @@
 // mode macvlan: pods on an interface of the node, neighbours of what is behind it. `up0` is that interface, `lan` the
 // namespace at the other end of its cable, 10.77.0.1.
 
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults } from '../../support/faults/faults.ts'
@@ -10,6 +11,8 @@ import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { addressesOf, attach, inPodJson, interfacesOf, later, netConf } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
+
+const cache = '/var/lib/cni/results'
 
 let host: Host
 let lan: string
@@ -256,5 +259,22 @@ describe('afterwards', () => {
     expectError(host.cni('ADD', conf, pod.call), 4, 'interface-name-taken')
     expect(interfacesOf(host, pod.netns)).toEqual([])
     expect(pings(host, attach(host, conf, pod.call).netns, '10.77.0.1')).toBe(true)
+  })
+
+  it('a live pod keeps its address where libcni alone remembers it', () => {
+    const pod = attach(host, conf)
+    const { network, containerId, ifName } = { network: 'net', containerId: 'c1', ifName: 'eth0' }
+    const config = Buffer.from(JSON.stringify(conf)).toString('base64')
+    const entry = { kind: 'cniCacheV1', networkName: network, containerId, ifName, netns: pod.netns, config }
+    mkdirSync(cache, { recursive: true })
+    writeFileSync(`${cache}/${network}-${containerId}-${ifName}`, JSON.stringify({ ...entry, result: pod.result }))
+    try {
+      host.run('find', [host.stateDir, '-mindepth', '1', '-delete'])
+      expect(attach(host, conf, { id: 'c2' }).address).not.toBe(pod.address)
+      for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', conf, { id }))
+    } finally {
+      rmSync(cache, { recursive: true })
+    }
+    expectNothingLeft(host, before)
   })
 })

@@ -6,8 +6,8 @@ import { isPortConflict, ownPortElements, reservationName } from '../../../src/f
 import { conditionOps } from '../../../src/features/port-conditions.ts'
 import type { HostPortSpec } from '../../../src/model/attachment.ts'
 import type { ObservedTable } from '../../../src/model/observed.ts'
-import { type Element, indexElements } from '../../../src/model/op.ts'
-import { elementsInTheWay, orphanElements } from '../../../src/plan/recovery/orphan-elements.ts'
+import { type Element, elementsInTheWay, indexElements } from '../../../src/model/op.ts'
+import { orphanElements } from '../../../src/plan/recovery/from-kernel.ts'
 import { nftText } from '../../../src/tools/nft.ts'
 
 const spec: HostPortSpec = {
@@ -82,8 +82,8 @@ describe('without a record', () => {
   it('elements with another target are in the way, the same ones are not', () => {
     const portTo = (podIp: string) => ({ set: 'anyports4', key: ['tcp', '9090'], value: [podIp, '80'] }) as const
     const wanted = (podIp: string) => [{ in: 'host', kind: 'nft.add', ...portTo(podIp), why: '' } as const]
-    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.20'))).toEqual([])
-    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.21'))).toEqual([portTo('10.0.0.20')])
+    expect(elementsInTheWay(tableOf(other).elements, wanted('10.0.0.20'))).toEqual([])
+    expect(elementsInTheWay(tableOf(other).elements, wanted('10.0.0.21'))).toEqual([portTo('10.0.0.20')])
   })
 })
 

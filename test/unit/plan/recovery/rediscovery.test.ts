@@ -7,22 +7,16 @@ import { merged, type Rediscovered, rediscoveredReservations } from '../../../..
 const key = { network: 'n', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
 const unseen = { path: '', inode: 0 }
 const netns = { path: '/run/netns/c1', inode: 7 }
-const link: Rediscovered = { key, netns, addresses: ['10.1.0.2'], ports: [], isCertain: true }
+const link: Rediscovered = { key, netns, addresses: ['10.1.0.2'], ports: [] }
 const cached: Rediscovered = { ...link, netns: unseen, addresses: ['10.1.0.2', 'fd00::2'], ports: ['tcp:80:4:any'] }
 
 describe('merged', () => {
   it('is one entry for each attachment, with what all sources tell', () => {
     const other = { ...link, key: { ...key, containerId: 'c2' } }
-    expect(merged([cached, other, link])).toEqual([
-      { key, netns, addresses: ['10.1.0.2', 'fd00::2'], ports: ['tcp:80:4:any'], isCertain: true },
+    expect(merged([link, other, cached])).toEqual([
+      { key, netns, addresses: ['10.1.0.2', 'fd00::2'], ports: ['tcp:80:4:any'] },
       other,
     ])
-  })
-
-  it('leaves out what is told of it where something is certain', () => {
-    const told = { ...cached, addresses: ['10.9.9.9'], isCertain: false }
-    expect(merged([told, link])).toEqual([link])
-    expect(merged([told])).toEqual([told])
   })
 })
 

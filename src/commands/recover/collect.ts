@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no record and no live pod has: reservations, for `trestle gc` and an ADD that needs them; links and elements of
-// ours in the kernel, for GC and `trestle gc`.
+// Collects what no pod has: judges, and removes what is garbage. `trestle gc` does so with attachments of dead pods, an
+// ADD that needs them with reservations, GC and `trestle gc` with links and elements of ours in the kernel. What may be
+// in use is left alone, and told.
 
 import { existsSync, lstatSync, rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
-import { toCniError } from '../../cni/error.ts'
+import { CniError, toCniError } from '../../cni/error.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { networkDirName } from '../../model/names.ts'
 import { elementOps, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
-import { orphanElements } from '../../plan/recovery/orphan-elements.ts'
+import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import {
+  type AttachmentFacts,
+  type AttachmentVerdict,
   hasPodWithoutRecord,
+  judgeAttachment,
   judgeOrphan,
   judgeReservation,
   type Orphan,
@@ -25,71 +30,174 @@ import {
   youngestMs,
 } from '../../plan/recovery/verdicts.ts'
 import { namesIn } from '../../system/files/files.ts'
-import { chainedFiles, directoryNameOf, networkDirectories, networkFiles } from '../../system/files/state.ts'
+import {
+  chainedFiles,
+  directoryNameOf,
+  networkDirectories,
+  networkFiles,
+  requireStateIfThere,
+} from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observeTables } from '../../system/kernel/observe.ts'
+import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import {
   allRecords,
   findRecords,
   knownNetwork,
+  pendingRecords,
   type StoredRecord,
   unreadableRoles,
 } from '../../system/store/records.ts'
 import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
-import { isDead, reclaimReservations, teardownWithoutRecord } from '../teardown/attachments.ts'
-import type { Listed } from '../teardown/collect.ts'
-import { heal } from './reconcile.ts'
-import { rediscover } from './recover.ts'
+import {
+  isDead,
+  isLeaseOfKilledAdd,
+  reclaimReservations,
+  settleKilledCalls,
+  teardownAll,
+  teardownWithoutRecord,
+} from '../teardown/attachments.ts'
+import { removeWhenEmpty } from '../teardown/remove-network.ts'
+import { heal, rediscover } from './recover.ts'
+
+/** Container ids that the runtime lists, or undefined when no runtime could be asked. */
+export type Listed = ReadonlySet<string> | undefined
+
+/** What happened to an attachment that was to be collected. */
+export interface Collected extends AttachmentVerdict {
+  readonly failures: readonly string[]
+}
+
+/**
+ * A namespace that a runtime is just making or removing is a plain file for a moment: how often it is looked at, and
+ * when again.
+ */
+const mostLooks = 5
+const pauseMs = 100
+
+/**
+ * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
+ * here: in another mount namespace every pod would look dead.
+ */
+export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly AttachmentVerdict[]> {
+  requireStateIfThere()
+  for (let looks = 1; ; looks++) {
+    const { facts, hidden } = look(context, listed)
+    if (hidden === undefined) return facts.map(judgeAttachment)
+    if (looks === mostLooks) throw notVisible(hidden.record)
+    await sleep(pauseMs)
+  }
+}
+
+/** `hidden`: one whose namespace is a plain file. */
+function look(
+  context: CallContext,
+  listed: Listed,
+): { facts: readonly AttachmentFacts[]; hidden: AttachmentFacts | undefined } {
+  const records = allRecords().filter(({ isPending }) => !isPending)
+  const facts = records.map(({ record }) => ({
+    record,
+    netns: netnsState(record.netns),
+    host: hostStateOf(record.writer, context.identity),
+    isListed: listed?.has(record.key.containerId),
+    isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
+  }))
+  const hidden = facts.find(
+    ({ netns, record, host }) => netns === 'unknown' && record.netns.path !== '' && host === 'here',
+  )
+  return { facts, hidden }
+}
+
+/** Takes down what is judged garbage, and settles what killed calls left. `tell`: gets what is under way. */
+export async function collect(
+  context: CallContext,
+  verdicts: readonly AttachmentVerdict[],
+  progress: (text: string) => void,
+): Promise<readonly Collected[]> {
+  await endKilledCalls(true)
+  const collected: Collected[] = []
+  const garbage = verdicts.filter(({ verdict }) => verdict === 'collect')
+  for (const [at, each] of garbage.entries()) {
+    progress(`collecting ${at + 1} of ${garbage.length}: ${each.record.key.containerId}`)
+    const stored = { file: '', isPending: false, record: each.record }
+    const failures = (await teardownAll(context, networkFiles(each.record.key.network), [stored])).flat()
+    collected.push({ ...each, failures: failures.map((failure) => failure.message) })
+  }
+  for (const files of networkDirectories()) {
+    progress(`settling what killed calls left in ${files.directory}`)
+    await settleKilledCalls(context, files, { keepsLeases: true })
+    for (const { record } of pendingRecords(files)) if (isLeaseOfKilledAdd(record)) tellOfLease(record)
+    await removeWhenEmpty(context, files)
+  }
+  return collected
+}
+
+function tellOfLease({ key, delegatedIpam, writer }: AttachmentRecord): void {
+  const whose = `${key.ifName} of container ${key.containerId} (network ${key.network}, process ${writer.pid})`
+  const why = `the IPAM plugin ${delegatedIpam} has its lease, and the next ADD or DEL of the network gives it back`
+  process.stderr.write(`trestle: what an ADD made of ${whose} stays: ${why}\n`)
+}
+
+function notVisible(record: AttachmentRecord): CniError {
+  return new CniError('netns-not-visible', `cannot see network namespaces from here: ${record.netns.path}`, {
+    details: 'it is no namespace file in this mount namespace; run gc where the runtime runs (nsenter -t 1 -m)',
+  })
+}
+
+// Reservations that no record has.
 
 const lockWaitMs = 5000
 
-/** A reservation where it is. `inode`: another one under the name is another call's. */
-interface Kept {
-  readonly reservation: Reservation
-  readonly file: string
-  readonly inode: number | undefined
-  readonly holder: AttachmentRecord | undefined
+/** Who needs reservations: an ADD, which does not wait to take over what a dead pod had. */
+export interface Need {
+  /** The directory of the network whose addresses it needs; absent: it needs the node's host ports. */
+  readonly network?: string
+  /** The network's pods have links of ours. */
+  readonly isMain?: boolean
 }
 
 /**
  * Judges every reservation of every network and every host port. One process, and more for each pod without a record.
- * Reservations are read before the records: an ADD writes its record first. Those that a DEL gave back meanwhile are
- * left out. `main`: the directory name of a network that an ADD makes a link of ours for.
+ * Records are read before reservations, since a DEL forgets its own after it has given them back, and after them, since
+ * an ADD writes its own first.
  */
 export async function judgeReservations(
   context: CallContext,
   listed: Listed,
-  main?: string,
+  need?: Need,
 ): Promise<readonly ReservationVerdict[]> {
+  const before = allRecords()
   const reserved = kept()
-  const { found, unsure } = await rediscover(context, {})
-  const stored = allRecords()
+  const { found, unsure } = await rediscover(context)
+  const stored = [...before, ...allRecords()]
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
   const lost = new Set(unsure.map(({ network }) => networkDirName(network)))
   const alive = new Set(found.flatMap(rediscoveredReservations).map(textOf))
   const isShared = stored.some(({ record }) => hostStateOf(record.writer, context.identity) === 'elsewhere')
   const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
-  const isStill = ({ file, inode }: Kept) => inodeOf(file) === inode
-  return reserved.filter(isStill).map(({ reservation, file, holder }) => {
+  return reserved.map(({ reservation, holder }) => {
     const { network } = reservation
+    const file = reservationFile(reservation)
+    const isHolderDead = holder !== undefined && isDead({ file, isPending: false, record: holder }, context)
     return judgeReservation({
       reservation,
       holder,
       isClaimed: claimed.has(textOf(reservation)),
       holderHas: whatIsOf(holder, stored),
-      isHolderDead: holder !== undefined && isDead({ file, isPending: false, record: holder }, context),
+      isHolderDead,
       isListed: holder && listed?.has(holder.key.containerId),
-      isOld: isOldFile(context, file, holder),
+      isOld: (need !== undefined && isHolderDead) || isOldFile(context, file, holder),
       // What cannot be read may be of a pod of the other host, whose links are not seen from here.
       mayBeOfUnknownPod:
         isShared ||
         alive.has(textOf(reservation)) ||
-        (network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored, main)),
+        (network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored, need)),
     })
   })
 }
@@ -112,24 +220,17 @@ export async function collectReservations(
   return failures
 }
 
-/** `network`: whose addresses; absent: the node's host ports. `isMain`: its pods have links of ours. */
-export interface Scope {
-  readonly network?: string
-  readonly isMain?: boolean
-}
-
 /**
- * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of the
- * scope, as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at
+ * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of what it
+ * needs, as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at
  * where every reservation has its record. What fails is reported on stderr.
  */
-export async function reclaimOrphans(context: CallContext, { network, isMain }: Scope): Promise<void> {
-  const directory = network === undefined ? undefined : networkDirName(network)
-  if (!reservationsIn(directory).some(isWithoutRecord)) return
+export async function reclaimOrphans(context: CallContext, need: Need): Promise<void> {
+  if (!reservationsIn(need.network).some(isWithoutRecord)) return
   try {
-    await heal(contextOfLooks(context), {})
-    const verdicts = await judgeReservations(contextOfLooks(context), undefined, isMain ? directory : undefined)
-    const meant = verdicts.filter(({ reservation }) => reservation.network === directory)
+    await heal(contextOfLooks(context))
+    const verdicts = await judgeReservations(contextOfLooks(context), undefined, need)
+    const meant = verdicts.filter(({ reservation }) => reservation.network === need.network)
     for (const failure of await collectReservations(context, meant))
       process.stderr.write(`trestle: an orphan stays: ${failure}\n`)
   } catch (error) {
@@ -166,16 +267,9 @@ async function drop(
 }
 
 /** Addresses of every network, and host ports. */
-function kept(): readonly Kept[] {
+function kept() {
   const networks = [...networkDirectories().map(directoryNameOf), undefined]
-  return networks.flatMap(reservationsIn).map((reservation) => {
-    const file = reservationFile(reservation)
-    return { reservation, file, inode: inodeOf(file), holder: ownHolder(reservation) }
-  })
-}
-
-function inodeOf(file: string): number | undefined {
-  return lstatSync(file, { throwIfNoEntry: false })?.ino
+  return networks.flatMap(reservationsIn).map((reservation) => ({ reservation, holder: ownHolder(reservation) }))
 }
 
 /** The intent record of another network is nobody's here. */
@@ -192,16 +286,17 @@ function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredR
 }
 
 /**
- * A network that serves other plugins, whose links are not ours, or of which nothing is known any more. `main`: the one
- * that an ADD makes a link of ours for. Records that cannot be read are known by the names of their files.
+ * A network that serves other plugins, whose links are not ours, or of which nothing is known any more, unless the ADD
+ * that needs it makes links of ours for it. Records that cannot be read are known by the names of their files.
  */
-function isForOthers(network: string, stored: readonly StoredRecord[], main: string | undefined): boolean {
+function isForOthers(network: string, stored: readonly StoredRecord[], need: Need | undefined): boolean {
   const isServing = ({ record: { key } }: StoredRecord) =>
     key.role === 'ipam' && networkDirName(key.network) === network
   const files = networkFiles(network)
   const unreadable = unreadableRoles(files)
   if (stored.some(isServing) || unreadable.includes('ipam')) return true
-  return main !== network && !unreadable.includes('main') && knownNetwork(files) === undefined
+  const isMade = need?.isMain === true && need.network === network
+  return !isMade && !unreadable.includes('main') && knownNetwork(files) === undefined
 }
 
 /**
@@ -224,7 +319,9 @@ function textOf({ network, name }: Reservation): string {
   return `${network ?? ''} ${name}`
 }
 
-/** Judges everything of ours that no record names. Three processes, six where there is any. */
+// Links of the host and elements of our tables that no record names.
+
+/** Judges all of them. Three processes. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {
   const { links, orphans } = await findOrphans(context)
   const networks = networkDirectories()
@@ -281,21 +378,21 @@ function isOwn({ ipam }: NetConf, name: string): boolean {
 }
 
 /**
- * Looks once more where there are any: a DEL beside us forgets its record between our look at the links and that at the
- * records.
+ * Records are read before the look, since a DEL forgets its own after the links are gone, and after it, since an ADD
+ * writes its own before it makes any.
  */
 async function findOrphans(context: CallContext) {
-  const first = await lookForOrphans(context)
-  if (first.orphans.length === 0) return first
-  const { links, orphans } = await lookForOrphans(context)
-  return { links, orphans: orphans.filter(({ name }) => first.orphans.some((each) => each.name === name)) }
+  const before = known()
+  const [{ links }, table] = await Promise.all([observeHost(context.run), observeTables(context.cleanup)])
+  const after = known()
+  const records = [...before.records, ...after.records]
+  const reserved = new Set([...before.reserved, ...after.reserved])
+  return { links, orphans: orphansOf({ links, table, records, reserved }) }
 }
 
-async function lookForOrphans(context: CallContext) {
-  const [{ links }, table] = await Promise.all([observeHost(context.run), observeTables(context.cleanup)])
+function known() {
   const records = allRecords().map(({ record }) => record)
-  const reserved = new Set(networkDirectories().flatMap(({ addresses }) => namesIn(addresses)))
-  return { links, orphans: orphansOf({ links, table, records, reserved }) }
+  return { records, reserved: networkDirectories().flatMap(({ addresses }) => namesIn(addresses)) }
 }
 
 async function remove(context: CallContext, orphans: readonly Orphan[]): Promise<readonly Error[]> {

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { NetworkSpec } from '../../../../src/model/attachment.ts'
-import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src/plan/recovery/earlier-networks.ts'
+import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src/plan/order/earlier-networks.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/call.ts'
 

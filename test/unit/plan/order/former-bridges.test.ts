@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { emptyNamespace, type ObservedLink } from '../../../../src/model/observed.ts'
-import { formerBridges, isOfRanges } from '../../../../src/plan/recovery/earlier-networks.ts'
+import { formerBridges, isOfRanges } from '../../../../src/plan/order/earlier-networks.ts'
 
 const ranges = ['10.244.1.0/24', 'fd00:10:244:1::/64']
 const bridge = (more: Partial<ObservedLink> = {}): ObservedLink =>

@@ -3,11 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  configDigestAs,
-  configDigest as digestOf,
-  withNetworkName,
-} from '../../../../src/plan/recovery/config-digest.ts'
+import { configDigestAs, configDigest as digestOf, withNetworkName } from '../../../../src/plan/state/config-digest.ts'
 
 const configDigest = (stdin: string) => digestOf({ stdin, role: 'main' })
 
