@@ -20,8 +20,8 @@ export const explainCommand: Command = {
   description: [
     'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
     'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
-    'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do; which words',
-    'were recognised and which were not. Without CODE: the newest call that failed (trestle last), or all codes',
+    'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do, and which',
+    'words were recognised. Without CODE: the newest call that failed (trestle last), or all codes',
     'where none is kept. An unknown code or text: exit code 1.',
   ].join('\n'),
   options: { codes: { type: 'boolean', help: 'list all codes' } },
@@ -79,7 +79,7 @@ function explainDiagnosis(known: Diagnosis, out: Out): number {
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, own, layers, known, unknown, program } = found
+  const { codes, own, layers, known, program } = found
   const document = {
     errors: found.errors.map((each) => ({ ...documentOf(each), role: each.role, said: each.said })),
     codes: documents(codes),
@@ -87,7 +87,6 @@ function explainText(text: string, out: Out): number {
     findings: [...own, ...found.errors].map(publishedOf),
     callers: layers.map(({ who }) => who),
     recognised: known,
-    unrecognised: unknown,
     program,
   }
   return write(isEmpty(found) ? exitCode.findings : exitCode.fine, out, document, recognisedText(found))

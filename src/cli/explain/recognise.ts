@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes, the callers, and the
-// remainder.
+// Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes, and the callers.
 
 import { type Diagnosis, diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, idsOfCode, isErrorId } from '../../cni/error-code.ts'
-import { aftermathOf, anyOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
+import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
 
 /** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
@@ -25,9 +24,8 @@ export interface Recognised {
   readonly own: readonly Diagnosis[]
   /** The callers, outermost first. */
   readonly layers: readonly Layer[]
-  /** Recognised and unrecognised words. */
+  /** Recognised words. */
   readonly known: readonly string[]
-  readonly unknown: readonly string[]
   /** Without a known error: the program that printed the text. */
   readonly program: string | undefined
 }
@@ -49,11 +47,10 @@ export function recognise(pasted: string): Recognised {
   const others = all.filter(({ alsoOurs }) => !isOurs || alsoOurs !== true)
   const errors = withRoles(text, others)
   const own = [...(isSpokenByUs(text) || others.length === 0 ? numbered : []), ...ids]
-  const spans = [...layers, ...errors, ...own]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes().filter(({ code }) => numbers.includes(code))
-  const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
+  const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)] }
   return { ...found, program: isEmpty(found) ? programOf(text) : undefined }
 }
 
@@ -174,51 +171,4 @@ export function plainText(text: string): string {
     .replace(/''|[\u2018\u2019]/g, "'")
     .replace(/[\u201c\u201d]/g, '"')
     .replace(/[^\S\n]/g, ' ')
-}
-
-// The unrecognised fragments of a text, without the frame of log lines.
-
-/** Times, log headers and ids, which say nothing about the error. */
-const frame = anyOf(
-  [
-    /\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\b/,
-    /\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]{1,99}\.go:\d+\]|[\w./-]{1,99}\.go:\d+\]?|\b\w+\[\d+\]:/,
-    /\b[\da-f]{8}-[\da-f]{4}-[\da-f-]{14,}|\b[\da-f]{8,}\b|\b(?:level|time|msg|err|error)=/,
-  ],
-  'g',
-)
-
-const letters = /[a-zA-Z]{2}/
-
-/** The fragments outside the spans, in order, each on one line. */
-function remainderOf(text: string, spans: readonly Span[]): readonly string[] {
-  const ordered = spans.toSorted((a, b) => a.from - b.from)
-  let at = 0
-  const between: string[] = []
-  for (const { from, to } of ordered) {
-    if (from > at) between.push(text.slice(at, from))
-    at = Math.max(at, to)
-  }
-  between.push(text.slice(at))
-  return between
-    .flatMap((part) => part.replace(frame, '\n').split('\n'))
-    .map((part) => withoutEnds(part.replace(/\s+/g, ' ')))
-    .filter(isWorthReporting)
-}
-
-/**
- * True for two words with some letters; shorter fragments are punctuation, a verb before a path, or the rest of a word.
- * One expression for both words took seconds for 64 KB without a blank.
- */
-function isWorthReporting(part: string): boolean {
-  const first = part.search(letters)
-  const blank = first < 0 ? -1 : part.indexOf(' ', first)
-  return blank >= 0 && letters.test(part.slice(blank))
-}
-
-/** The fragment without punctuation at its ends. */
-function withoutEnds(part: string): string {
-  let end = part.length
-  while (end > 0 && ' ([{:;,"\'`=-'.includes(part.charAt(end - 1))) end--
-  return part.slice(0, end).replace(/^[\s\W_]+/, '')
 }

@@ -6,12 +6,8 @@ import { isErrorId } from '../../cni/error-code.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { Found, Recognised } from './recognise.ts'
 
-/** Bounds on the unrecognised fragments in the output: number, and length of each. */
-const mostFragments = 6
-const longestFragment = 100
-
-/** Beside a cause, so many fragments are shown; a `kubectl describe` has dozens that say nothing of the error. */
-const mostBesides = 2
+/** The longest quotation of recognised words. */
+const longestQuote = 100
 
 /** True for the diagnosis of a code, whose id is its number. */
 function isCode({ id, code }: Diagnosis): boolean {
@@ -60,9 +56,9 @@ export function publishedOf(about: Diagnosis | Found): Finding {
   return finding
 }
 
-/** The analysis as text: causes in full, messages around them in a line each, and unrecognised fragments. */
+/** The analysis as text: causes in full, and messages around them in a line each. */
 export function recognisedText(found: Recognised): string {
-  const { errors, codes, own, layers, known, unknown } = found
+  const { errors, codes, own, layers, known } = found
   const causes = errors.filter(({ role }) => role === 'cause')
   const around = errors.filter(({ role }) => role === 'around')
   const after = errors.filter(({ role }) => role === 'after')
@@ -74,7 +70,6 @@ export function recognisedText(found: Recognised): string {
     ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),
     ...after.map(({ id, meaning }) => `said after it, while cleaning up: ${id}: ${meaning}\n`),
     line('recognised', known.map(quoted).join(', ')),
-    line('not recognised', blocks.length > 0 && unknown.length > mostBesides ? besides(unknown) : fragments(unknown)),
   ]
   if (blocks.length === 0) blocks.push(unknownText(found))
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
@@ -91,16 +86,7 @@ function line(title: string, text: string): string {
   return text === '' ? '' : `${title}: ${text}\n`
 }
 
-function besides(unknown: readonly string[]): string {
-  return `${unknown.length} parts of the text (-o json lists them)`
-}
-
-function fragments(unknown: readonly string[]): string {
-  const more = unknown.length > mostFragments ? `, and ${unknown.length - mostFragments} more` : ''
-  return `${unknown.slice(0, mostFragments).map(quoted).join(', ')}${more}`
-}
-
 function quoted(text: string): string {
   const oneLine = text.replace(/\s+/g, ' ')
-  return `"${oneLine.length > longestFragment ? `${oneLine.slice(0, longestFragment)}…` : oneLine}"`
+  return `"${oneLine.length > longestQuote ? `${oneLine.slice(0, longestQuote)}…` : oneLine}"`
 }

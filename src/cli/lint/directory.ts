@@ -102,7 +102,8 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
     return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
-  const load = extensionOf(name) === '.conflist' ? loadList(read.text) : loadSingle(read.text)
+  const loaded = extensionOf(name) === '.conflist' ? loadList(read.text) : loadSingle(read.text)
+  const load = 'problem' in loaded ? loaded : { ...loaded, version: lint.list?.version ?? loaded.version }
   const folder = pluginFilesOf(directory, load)
   if ('problem' in load || folder.length === 0) return { lint, candidate: candidateOf(name, load, programs) }
   const findings = lint.findings.filter(({ id }) => id !== 'plugins-missing')

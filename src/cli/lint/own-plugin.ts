@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin of type trestle: types by the plugin's own schema, values by the plugin's own reading of an ADD, so that
-// lint and ADD never disagree. ADD stops at the first error; lint removes the key and reads again.
+// lint and ADD never disagree.
 
 import { safeParse } from 'zod/mini'
 import { CniError } from '../../cni/error.ts'
@@ -17,7 +17,6 @@ import { asOwn } from '../node/own-type.ts'
 import { type Found, keyPathOf, type Step, shown, valueAt } from './finding.ts'
 import type { PluginEntry } from './list.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
-import { unreadKeys } from './unread-keys.ts'
 import { commonKeys } from './upstream.ts'
 
 /** The network that the plugin is in. */
@@ -26,7 +25,7 @@ export interface NetworkHead {
   readonly version: CniVersion
 }
 
-/** The findings, and the configuration that an ADD would read; `conf` is absent if it cannot be read at all. */
+/** The findings, or the configuration that an ADD would read. */
 interface OwnRead {
   readonly found: readonly Found[]
   readonly conf?: OwnNetConf
@@ -36,25 +35,12 @@ type Fields = Readonly<Record<string, unknown>>
 
 const mostErrors = 12
 
-/** Reads one trestle plugin as ADD would. */
+/** Reads one trestle plugin as ADD would, which stops at the first error but those of types. */
 export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
   const wrongTypes = typeProblems(entry)
   if (wrongTypes.length > 0) return { found: wrongTypes }
-  const found: Found[] = []
-  let conf: Fields = entry.conf
-  while (found.length < mostErrors) {
-    const read = readOnce(conf, entry, head)
-    if (!(read instanceof CniError)) return { found, conf: read }
-    const problem = problemOf(read, entry)
-    const top = String(read.path?.[0] ?? '')
-    const rest = without(conf, top)
-    // No key can be removed, or the removal itself caused the error.
-    const isNew = found.every((other) => other.steps?.[entry.steps.length] !== problem.steps?.[entry.steps.length])
-    if (isNew) found.push(problem)
-    if (rest === undefined || !isNew) return { found }
-    conf = rest
-  }
-  return { found }
+  const read = readOnce(entry, head)
+  return read instanceof CniError ? { found: [problemOf(read, entry)] } : { found: [], conf: read }
 }
 
 const notValid = { id: 'wrong-type', what: 'valid', hint: undefined } as const
@@ -72,10 +58,10 @@ function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
   })
 }
 
-function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): OwnNetConf | CniError {
+function readOnce(entry: PluginEntry, head: NetworkHead): OwnNetConf | CniError {
   const sent = {
-    ...asOwn({ ...conf, type: String(entry.conf['type'] ?? ownType) }),
-    ...fromRuntime(conf, entry, head),
+    ...asOwn({ ...entry.conf, type: String(entry.conf['type'] ?? ownType) }),
+    ...fromRuntime(entry, head),
     type: ownType,
     name: head.name,
     cniVersion: head.version,
@@ -98,7 +84,7 @@ const call: Invocation = readInvocation({
 })
 
 /** A runtime's additions: addresses for declared capabilities, and the result of the previous plugin. */
-function fromRuntime(conf: Fields, { index }: PluginEntry, { version }: NetworkHead): Fields {
+function fromRuntime({ conf, index }: PluginEntry, { version }: NetworkHead): Fields {
   const declared = isObject(conf['capabilities']) ? conf['capabilities'] : {}
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
   const hasRanges = ipam['subnet'] !== undefined || ipam['ranges'] !== undefined
@@ -149,20 +135,6 @@ const checksOfPool: Readonly<Partial<Record<ErrorId, string>>> = {
   'route-destination': 'range-invalid',
 }
 
-/** Substitutes for unreadable addresses, so that the rest can be read. */
-const standIns: Fields = {
-  ipam: { type: 'static', addresses: [{ address: '192.0.2.9/24' }] },
-  podcidr: '192.0.2.0/24',
-}
-
-/** The configuration without the wrong key; undefined if the removal would change the rest. */
-function without(conf: Fields, key: string): Fields | undefined {
-  if (['', 'mode', 'type', 'args', 'prevResult', 'disableContainerInterface'].includes(key)) return undefined
-  const rest = Object.entries(conf).filter(([name]) => name.toLowerCase() !== key.toLowerCase())
-  if (rest.length === Object.keys(conf).length) return undefined
-  return { ...Object.fromEntries(rest), ...(Object.hasOwn(standIns, key) ? { [key]: standIns[key] } : {}) }
-}
-
 /** Types of IPAM whose keys trestle reads itself; `type`: its own name here. */
 function isInProcess(ipamType: unknown, type: unknown): boolean {
   return ['host-local', 'static', '', ownType, type, undefined, null].includes(ipamType as string)
@@ -208,4 +180,31 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
     ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
     ...unreadKeys[mode].flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
   ]
+}
+
+// The keys that have no effect in a mode, with dots for levels.
+
+/** Of a bridge and its ports. */
+const bridgeKeys = [
+  ...['bridge', 'hairpinMode', 'forceAddress', 'promiscMode', 'portIsolation', 'vlan', 'vlanTrunk'],
+  ...['preserveDefaultVlan', 'macspoofchk'],
+]
+
+/** Of an interface that is made. */
+const interfaceKeys = [
+  ...['podcidr', 'ipam', 'dns', 'isGateway', 'isDefaultGateway', 'mtu', 'enabledad', 'disableContainerInterface'],
+]
+
+/** Of features. */
+const featureKeys = [
+  ...['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'ipMasq', 'nonMasqueradeCIDRs'],
+  ...['removeWhenEmpty', 'allowOverlap'],
+]
+
+const unreadKeys: Readonly<Record<Mode, readonly string[]>> = {
+  bridge: [],
+  ptp: bridgeKeys,
+  macvlan: [...bridgeKeys, 'isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall', 'allowOverlap'],
+  loopback: [...bridgeKeys, ...interfaceKeys, ...featureKeys],
+  chained: [...bridgeKeys, ...interfaceKeys],
 }

@@ -5,7 +5,7 @@
 
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { array, boolean, literal, looseObject, record, string, unknown, type ZodType, type z } from 'zod'
+import { array, boolean, literal, looseObject, record, string, unknown, type ZodType } from 'zod'
 import { isObject, keyShapeOf, withKnownKeys } from '../../cni/json.ts'
 
 /** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
@@ -187,8 +187,7 @@ export function loadList(text: string): Loaded | NotLoaded {
   const root = parsed(text)
   const read = check(list, root)
   if ('problem' in read) return read
-  const { name, plugins, loadOnlyInlinedPlugins = false } = read.value
-  const version = versionOf(read.value)
+  const { name, plugins, cniVersion: version = '', loadOnlyInlinedPlugins = false } = read.value
   const isWhole = loadOnlyInlinedPlugins === true || String(loadOnlyInlinedPlugins).toLowerCase() === 'true'
   if (plugins === undefined) {
     if (isWhole) return { problem: "`loadOnlyInlinedPlugins` is true, and no 'plugins' key" }
@@ -215,20 +214,6 @@ function loadPlugin(conf: unknown): { type: string; name: string; version: strin
   if ('problem' in read) return read
   const { type = '', name = '', cniVersion = '' } = read.value
   return type === '' ? { problem: "missing 'type'" } : { type, name, version: cniVersion }
-}
-
-/** The newest version up to libcni's own, 1.1.0; without such a version, the list's cniVersion. */
-function versionOf({ cniVersion = '', cniVersions }: z.infer<typeof list>) {
-  if (cniVersions === undefined) return cniVersion
-  const known = [...cniVersions, cniVersion].filter(
-    (version) => version !== '' && numberOf(version) <= numberOf('1.1.0'),
-  )
-  return known.toSorted((a, b) => numberOf(a) - numberOf(b)).at(-1) ?? cniVersion
-}
-
-function numberOf(version: string): number {
-  const [major = 0, minor = 0, micro = 0] = version.split('.').map(Number)
-  return major * 1e6 + minor * 1e3 + micro
 }
 
 function parsed(text: string): unknown {

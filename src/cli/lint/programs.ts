@@ -181,28 +181,20 @@ function readHead(file: string): Buffer {
 
 // Whether this machine can start a file: by the head of an ELF file (elf.h, elf(5)), or by a script's #!.
 
-/** e_machine by Node's process.arch; the first one's kernel also runs the second. */
-const machines: Readonly<Record<string, readonly number[]>> = {
-  x64: [62, 3],
-  arm64: [183, 40],
-  ia32: [3],
-  arm: [40],
-  riscv64: [243],
-  s390x: [22],
-  ppc64: [21],
-  loong64: [258],
-}
-
-const names: Readonly<Record<number, string>> = {
-  3: 'i386',
+/** Node's names of architectures by e_machine. */
+const machines: Readonly<Record<number, string>> = {
+  3: 'ia32',
   21: 'ppc64',
   22: 's390x',
   40: 'arm',
-  62: 'x86-64',
+  62: 'x64',
   183: 'arm64',
-  243: 'riscv',
-  258: 'loongarch',
+  243: 'riscv64',
+  258: 'loong64',
 }
+
+/** Kernels that also run programs for a smaller machine. */
+const alsoRuns: Readonly<Record<string, string>> = { x64: 'ia32', arm64: 'arm' }
 
 /**
  * The reason if the kernel cannot start a file with this head. `architecture`: Node's process.arch. The caller
@@ -219,9 +211,9 @@ export function formatProblem(
   }
   if (head.length < 20) return { problem: 'it is cut short' }
   const machine = head[5] === 1 ? head.readUInt16LE(18) : head.readUInt16BE(18)
-  const known = machines[architecture]
-  if (known === undefined || known.includes(machine)) return {}
-  return { problem: `it is for ${names[machine] ?? `machine ${machine}`}, and this machine is ${architecture}` }
+  const name = machines[machine] ?? `machine ${machine}`
+  if (name === architecture || name === alsoRuns[architecture]) return {}
+  return { problem: `it is for ${name}, and this machine is ${architecture}` }
 }
 
 function interpreterOf(head: Buffer): string {

@@ -2,7 +2,7 @@
 // TOML files of a runtime with their imports: containerd's `imports` (cmd/containerd/server/config, resolveImports and
 // mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
 
-import { readFileSync, statSync } from 'node:fs'
+import { globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import { parse } from 'smol-toml'
 import { isObject } from '../../cni/json.ts'
@@ -93,15 +93,11 @@ function textOf(root: string, file: string): string {
   }
 }
 
-/** Expands a pattern. Only * and ? in the last part of the path are supported. */
+/** The files of an import, which may be a pattern. */
 function resolved(path: string, parent: string, root: string): readonly string[] {
   const whole = isAbsolute(path) ? join(path) : join(dirname(parent), path)
   if (!whole.includes('*')) return [whole]
-  const directory = dirname(whole)
-  const pattern = whole.slice(directory.length + 1).replace(/[.+^${}()|[\]\\]/g, '\\$&')
-  const matches = new RegExp(`^${pattern.replaceAll('*', '[^/]*').replaceAll('?', '[^/]')}$`)
-  return namesIfThere(join(root, directory))
-    .filter((name) => matches.test(name))
+  return globSync(whole.slice(1), { cwd: join(root, '/') })
     .toSorted()
-    .map((name) => join(directory, name))
+    .map((name) => `/${name}`)
 }
