@@ -6,7 +6,6 @@ import { readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { getAsset, isSea } from 'node:sea'
 
-/** The text of a built file. */
 export function builtFile(name: 'diagnoses.json' | 'patterns.json'): string {
   if (isSea()) return getAsset(name, 'utf8')
   return readFileSync(join(dirname(realpathSync(process.argv[1] ?? '.')), name), 'utf8')

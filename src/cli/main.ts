@@ -43,7 +43,6 @@ import { runInside } from './try/inside.ts'
 import { uninstallCommand } from './uninstall/uninstall.ts'
 import { versionCommand } from './version/version.ts'
 
-/** All commands, in the order of help. */
 export const commands: readonly Command[] = [
   tryCommand,
   lintCommand,
@@ -90,7 +89,6 @@ export async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** `main` with a given output. */
 export async function run(args: readonly string[], output: Output): Promise<number> {
   const [word = 'help', ...rest] = args
   const hidden = internal[word]

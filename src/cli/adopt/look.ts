@@ -109,7 +109,6 @@ function mismatch(
   return lost === undefined ? undefined : `${lost.address} is not on ${pod.name}`
 }
 
-/** Links of a namespace; none when `nsenter` fails. */
 async function linksOf(run: Run, path: string, words: readonly string[]): Promise<ReadonlyMap<string, ObservedLink>> {
   let netns: ReturnType<typeof openNetns>
   try {

@@ -23,7 +23,6 @@ import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
 import { type Found, keyOf, type LivePod, type Looking, lookAtNetwork } from './look.ts'
 import { type Entry, networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
 
-/** The plan for a network, and the lines that print it. */
 interface NetworkPlan {
   readonly target: Target
   readonly dataDir: string
@@ -34,7 +33,6 @@ interface NetworkPlan {
   readonly entries: readonly Entry[]
 }
 
-/** Looks at one network and changes nothing. */
 export async function planNetwork(context: CallContext, target: Target, looking: Looking): Promise<NetworkPlan> {
   const network = target.list.name
   const rules = await readUpstreamRules(context.run)

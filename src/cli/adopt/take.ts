@@ -144,13 +144,11 @@ const words: Readonly<Record<EntryStatus, string>> = {
   cleared: 'cleared',
 }
 
-/** The entries as a table with a heading. */
 export function entryTable(entries: readonly Entry[]): string {
   const heading = ['STATUS', 'NETWORK', 'CONTAINER', 'IFNAME', 'ADDRESSES', 'HOST LINK', 'DETAIL']
   return tableText(heading, entries.map(cellsOf))
 }
 
-/** The last line: the number of entries of each status. */
 export function entryCounts(entries: readonly Entry[]): string {
   const counts = Map.groupBy(entries, ({ status }) => status)
   const parts = [...counts].map(([status, all]) => `${all.length} ${words[status].toLowerCase()}`)

@@ -53,7 +53,6 @@ function remarkText({ level, about, text }: Remark): string {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The converted list and the remarks on it. */
 interface Conversion {
   readonly conflist: Json
   readonly remarks: readonly Remark[]

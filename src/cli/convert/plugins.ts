@@ -63,7 +63,6 @@ export function convertMain(plugin: Json): Converted {
   }
 }
 
-/** Keys that keep name and value. */
 function keptKeys(plugin: Json): Json {
   const kept = ['ipam', 'dns', 'args'].map((key) => [key, lookUp(plugin, key)] as const)
   return Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== null))
@@ -123,7 +122,6 @@ export function isPlainMacvlan(plugin: Json, others: readonly Json[]): boolean {
   return lookUp(plugin, 'linkInContainer') !== true && !others.some((other) => onHost.includes(lookUp(other, 'type')))
 }
 
-/** The keys for the interface. Upstream's defaults equal trestle's. */
 export function convertMacvlan(plugin: Json): Converted {
   const [master, mode, mtu] = ['master', 'mode', 'mtu'].map((key) => lookUp(plugin, key))
   return {

@@ -57,7 +57,6 @@ interface Channel {
     tables: MethodTables<Request, Response>,
     request: Encodable<Request>,
   ): Promise<Decoded<Response>>
-  /** Closes the connection; running calls fail. */
   close(): void
 }
 

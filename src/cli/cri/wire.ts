@@ -13,7 +13,6 @@ export interface Field<Value, Input = Value> {
   write(writer: BinaryWriter, value: Input): void
 }
 
-/** A message: field name to field. */
 export type Shape = { readonly [name: string]: Field<unknown> }
 
 /** The result of `decode` has every field; an absent nested message is undefined. */
@@ -22,7 +21,6 @@ export type Decoded<S> = { readonly [K in keyof S]: S[K] extends Field<infer Val
 /** The argument of `encode`; an omitted field has proto3's empty value. */
 export type Encodable<S> = { readonly [K in keyof S]?: S[K] extends Field<infer _Value, infer Input> ? Input : never }
 
-/** string */
 export const string = (no: number): Field<string> => ({
   no,
   wireType: WireType.LengthDelimited,
@@ -31,7 +29,6 @@ export const string = (no: number): Field<string> => ({
   write: (writer, value) => value !== '' && writer.tag(no, WireType.LengthDelimited).string(value),
 })
 
-/** bool */
 export const bool = (no: number): Field<boolean> => ({
   no,
   wireType: WireType.Varint,
@@ -65,7 +62,6 @@ export const stringMap = (no: number): Field<Readonly<Record<string, string>>> =
   },
 })
 
-/** A nested message. */
 export const one = <S extends Shape>(
   no: number,
   shape: S,
@@ -77,7 +73,6 @@ export const one = <S extends Shape>(
   write: (writer, value) => value && writer.tag(no, WireType.LengthDelimited).bytes(encode(shape, value)),
 })
 
-/** repeated nested message */
 export const many = <S extends Shape>(no: number, shape: S): Field<readonly Decoded<S>[], readonly Encodable<S>[]> => ({
   no,
   wireType: WireType.LengthDelimited,

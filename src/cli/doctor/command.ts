@@ -182,7 +182,6 @@ function secondsOf(value: string | boolean | undefined): number {
   throw new UsageError(`--wait ${text}: use a number of seconds`)
 }
 
-/** The diagnoses that doctor reports, by group. */
 export function ownDiagnoses(): readonly Diagnosis[] {
   const all = [...diagnoses().values()].filter(({ group }) => group !== undefined)
   return groups.flatMap((group) => all.filter((each) => each.group === group))

@@ -37,7 +37,6 @@ export interface PodNetwork {
 /** The source of directories that nobody named. */
 export const unnamedSource = 'default'
 
-/** A runtime of the node, and its directories. */
 export interface RuntimeFacts {
   readonly name: string
   /** The name with its process or socket. */
@@ -47,7 +46,6 @@ export interface RuntimeFacts {
   readonly binDirs: readonly string[]
   /** The file, flag or answer that names the directories. */
   readonly source: string
-  /** The reason for a missing answer. */
   readonly silent?: string
   /** The runtime's own words about a network that is not ready. */
   readonly notReady?: string
@@ -65,7 +63,6 @@ export interface ConfigurationFacts {
   readonly runtime: RuntimeFacts
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
-  /** The used file, and its network. */
   readonly file?: string
   readonly network?: string
   readonly plugins: readonly PluginFacts[]
@@ -130,7 +127,6 @@ export interface StateFacts {
   readonly elsewhere: readonly string[]
   /** Live pods with a rebuilt record that lacks links and addresses: these pods are not compared with the kernel. */
   readonly partial: readonly PodName[]
-  /** Differences inside pods. */
   readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
   readonly podsNotLooked: number
   /** Reasons for pods that could not be entered, each reason once, with the number of its pods. */
@@ -156,7 +152,6 @@ export interface PoolFacts {
   readonly total: bigint
   /** Reservations of containers that no runtime lists; none if no runtime answered. */
   readonly leaked: readonly string[]
-  /** The directory of the reservations. */
   readonly directory: string
 }
 
@@ -198,7 +193,6 @@ export interface LimitFacts {
   readonly raisedBy?: readonly string[]
 }
 
-/** An error in the log of the last hour. */
 export interface LoggedError {
   readonly id: string
   readonly count: number

@@ -195,7 +195,6 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
   return isOfPods(from, network) || isOfPods(to, network)
 }
 
-/** The finding about a chain that drops unmatched packets. */
 function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, 'id' | 'run'>): readonly Finding[] {
   // The pods as far as the chain sees them: their ranges, else their links.
   const pods = network.subnets.length > 0 ? seenBy(firewall, network) : network.links

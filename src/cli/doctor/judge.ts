@@ -9,7 +9,6 @@ import { judgeKernel } from './judge-kernel.ts'
 import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
 import { few, judgeState } from './judge-state.ts'
 
-/** All findings, each cause once. */
 export function judge(facts: NodeFacts): readonly Finding[] {
   const ofConfiguration = judgeConfiguration(facts)
   const ofKernel = judgeKernel(facts)

@@ -249,7 +249,6 @@ async function refusedBy(run: Run, family: Family, { network, rule, names, sende
   return [{ network: network.name, family, rule: ruleText(rule), asked: what }]
 }
 
-/** The address that a rule names. */
 function hostOf(rule: PolicyRule, key: string): readonly string[] {
   const address = rule[key]
   return typeof address === 'string' && address !== 'all' && rule[`${key}len`] === undefined ? [address] : []

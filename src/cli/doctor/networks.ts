@@ -139,7 +139,6 @@ function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, lis
   })
 }
 
-/** STATUS's refusals of the used configuration. */
 export async function lookAtReadiness(
   context: CallContext,
   { network = '', plugins, runtime }: ConfigurationFacts,

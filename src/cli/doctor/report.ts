@@ -28,7 +28,6 @@ export function reportText(report: Report, look: Look): string {
   return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(report)}`
 }
 
-/** The runtimes and the files that they use. */
 function headText({ configurations, state, notLooked }: NodeFacts, { width }: Look): string {
   const lines = configurations.map(({ runtime, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`

@@ -20,7 +20,6 @@ export interface Named {
   readonly endpoint?: string
 }
 
-/** The runtimes' defaults. */
 export const defaults = { confDir: defaultConfDir, binDirs: [defaultBinDir] } as const
 
 /** The facts, and the runtimes of the node as `trestle lint` has them. */
@@ -37,7 +36,6 @@ export async function lookAtRuntimes(named: Named): Promise<Runtimes> {
   return { facts: all.map((runtime) => ({ ...runtime, ...namedDirectories(named) })), found }
 }
 
-/** The directories that a person names. */
 export function namedDirectories({ confDir, binDirs }: Named) {
   return defined({ confDir, source: confDir && '--config-dir', binDirs })
 }

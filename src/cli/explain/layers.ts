@@ -14,7 +14,6 @@ export interface Layer extends Span {
   readonly words: string
 }
 
-/** One expression of several parts. */
 export function anyOf(parts: readonly RegExp[], flags = ''): RegExp {
   return new RegExp(parts.map(({ source }) => source).join('|'), flags)
 }

@@ -89,7 +89,6 @@ export function distance({ words }: KnownError): number {
   return words === 'around' ? 2 : words === 'shared' ? 1 : 0
 }
 
-/** The matched words and their position. */
 export function wordsOf(match: RegExpExecArray): Span & { readonly said: string } {
   return { said: match[0].trim(), from: match.index, to: match.index + match[0].length }
 }
@@ -114,7 +113,6 @@ const aboutNetworks = anyOf(
   'i',
 )
 
-/** True if a text is about pods' networks. */
 function speaksOfNetworks(text: string): boolean {
   return aboutNetworks.test(text)
 }

@@ -15,27 +15,22 @@ export interface Found extends KnownError, Span {
   readonly role: Role
 }
 
-/** The analysis of a text. */
 export interface Recognised {
-  /** Causes first. */
   readonly errors: readonly Found[]
   readonly codes: readonly Diagnosis[]
   /** Diagnoses of trestle's ids in the text; their codes are among `codes`. */
   readonly own: readonly Diagnosis[]
   /** The callers, outermost first. */
   readonly layers: readonly Layer[]
-  /** Recognised words. */
   readonly known: readonly string[]
   /** Without a known error: the program that printed the text. */
   readonly program: string | undefined
 }
 
-/** True if nothing was recognised. */
 export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'codes' | 'own'>): boolean {
   return errors.length + codes.length + own.length === 0
 }
 
-/** Everything known in a text. */
 export function recognise(pasted: string): Recognised {
   const text = plainText(pasted)
   const layers = layersOf(text)
@@ -133,14 +128,12 @@ function programOf(text: string): string | undefined {
 
 // trestle's own codes and ids (src/catalogue/errors.yaml).
 
-/** All codes, lowest first. */
 export function errorCodes(): readonly Diagnosis[] {
   return Object.values(CniCode)
     .toSorted((a, b) => a - b)
     .map((code) => diagnosis(`code-${code}`))
 }
 
-/** All ids, by code. */
 export function ownErrors(): readonly Diagnosis[] {
   const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()
   return ids.map(diagnosis)

@@ -6,7 +6,6 @@ import { isErrorId } from '../../cni/error-code.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { Found, Recognised } from './recognise.ts'
 
-/** The longest quotation of recognised words. */
 const longestQuote = 100
 
 /** True for the diagnosis of a code, whose id is its number. */
@@ -14,12 +13,10 @@ function isCode({ id, code }: Diagnosis): boolean {
   return id === `code-${code}`
 }
 
-/** A code and its meaning, a line. */
 export function codeTitle({ code, meaning }: Diagnosis): string {
   return `${`${code}`.padStart(4)}  ${meaning}\n`
 }
 
-/** A diagnosis as text. */
 export function diagnosisText(about: Diagnosis): string {
   const { id, code, meaning, causes, look, cure, run } = about
   const [first, ...others] = causes

@@ -197,7 +197,6 @@ const namespaceHint =
 
 const timeoutMs = 5000
 
-/** The containers of the runtimes, and the sockets of these runtimes. */
 export interface Living {
   readonly listed: Listed
   readonly source: string

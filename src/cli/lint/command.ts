@@ -104,7 +104,6 @@ function report(input: Input, linted: Linted): number {
 export interface Linted {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
-  /** Directories that could be read. */
   readonly directories: readonly Read[]
   readonly couldNotLook: boolean
   readonly runtimes: readonly NodeRuntime[]

@@ -21,7 +21,6 @@ export interface PluginEntry {
   readonly index: number
 }
 
-/** A file as a network. */
 export interface ListRead {
   readonly name: string | undefined
   readonly version: CniVersion | undefined

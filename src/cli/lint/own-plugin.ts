@@ -19,7 +19,6 @@ import type { PluginEntry } from './list.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
 import { commonKeys } from './upstream.ts'
 
-/** The network that the plugin is in. */
 export interface NetworkHead {
   readonly name: string
   readonly version: CniVersion

@@ -105,7 +105,6 @@ function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
   return { reason: `there is no network ${network}` }
 }
 
-/** Further plugin files of a list, in libcni's order. */
 export function pluginFilesOf(directory: string, load: Loaded | NotLoaded): readonly string[] {
   if ('problem' in load || load.isWhole || load.name.includes('/')) return []
   const folder = join(directory, load.name)
@@ -142,7 +141,6 @@ export interface Loaded {
   readonly isWhole: boolean
 }
 
-/** The reason of a file that does not load. */
 export interface NotLoaded {
   readonly problem: string
 }
@@ -182,7 +180,6 @@ const list = looseObject({
     .optional(),
 })
 
-/** Loads the text of a .conflist file. */
 export function loadList(text: string): Loaded | NotLoaded {
   const root = parsed(text)
   const read = check(list, root)

@@ -103,7 +103,6 @@ function isCopy(file: string | undefined): boolean {
   return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
 }
 
-/** The reason if the kernel cannot start the file. */
 function startProblem(file: string): Problem | undefined {
   const stat = statSync(file)
   if (!stat.isFile())

@@ -99,7 +99,6 @@ function binDirsOf([first]: readonly NodeRuntime[]): readonly string[] {
 /** Plugin directories of packages: Debian, Fedora and Arch, k3s. */
 const packaged = [defaultBinDir, '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
 
-/** Plugin directories besides `binDirs`. */
 export function otherBinDirs(binDirs: readonly string[], runtimes: readonly NodeRuntime[]): readonly string[] {
   const known = [...packaged, ...runtimes.flatMap((runtime) => binDirsOf([runtime]))]
   return [...new Set(known)].filter((directory) => !binDirs.includes(directory))

@@ -32,13 +32,11 @@ const conventional = [
   ...['cgroupPath', 'io.kubernetes.cri.pod-annotations', 'CNIDeviceInfoFile'],
 ]
 
-/** Findings about one trestle plugin. */
 export function ownSemantics(entry: PluginEntry): readonly Found[] {
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
   return [...gateways(entry.conf), ...portmapKey(entry.conf)].map(at)
 }
 
-/** Findings about any plugin of a list. */
 export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] {
   const declared = isObject(conf['capabilities']) ? Object.entries(conf['capabilities']) : []
   const inFile = ['runtimeConfig', 'prevResult'].filter((key) => conf[key] !== undefined && !isHollow(conf[key]))
@@ -121,7 +119,6 @@ export function canonical(text: unknown): readonly string[] {
   return cidr === undefined ? [] : [formatCidr(networkOf(cidr))]
 }
 
-/** The first pair of subnets that overlap. */
 export function overlapOf(ours: readonly string[], theirs: readonly string[]): readonly [string, string] | undefined {
   const pairs = ours.flatMap((a) => theirs.map((b) => [a, b] as const))
   return pairs.find((pair) => {

@@ -105,7 +105,6 @@ const keyCures: Readonly<Record<string, string>> = {
   '}': 'put an entry there, or remove the bracket',
 }
 
-/** Cures for each kind of problem. */
 const cures: Readonly<Record<JsonProblem['kind'], string | undefined>> = {
   'comma-too-many': 'remove the comma: the last entry has none',
   'comma-missing': 'put a comma between the entries, or close the object or list',
@@ -133,7 +132,6 @@ interface Mend {
   readonly kind: 'comma' | 'second-comma' | 'comment' | 'quote' | 'literal' | 'template' | 'mark' | 'rest'
   readonly offset: number
   readonly text: string
-  /** The replaced text. */
   readonly what: string
 }
 

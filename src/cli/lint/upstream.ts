@@ -13,7 +13,6 @@ type Fields = Readonly<Record<string, unknown>>
 /** Keys of an object, with blanks between, by the kind of their values. */
 type Keys = Readonly<Record<string, string>>
 
-/** The row of one plugin. */
 interface Row {
   readonly role?: string
   readonly keys: Keys
@@ -25,7 +24,6 @@ const rows = new Map(Object.entries(table.plugins) as [string, Row][])
 const ipams = new Map<unknown, Keys>(Object.entries(table.ipam))
 const nested = new Map<string, unknown>(Object.entries(table.nested))
 
-/** Each key with the kind of its value. */
 function kindsOf(keys: Keys): readonly (readonly [key: string, kind: string])[] {
   return Object.entries(keys).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind] as const))
 }
@@ -50,7 +48,6 @@ function shapeOf(value: unknown, own: Readonly<Record<string, KeyShape | undefin
   return { keys: new Map(known) }
 }
 
-/** Whether the table has the plugin. */
 export function isKnownType(type: unknown): boolean {
   return rows.has(String(type))
 }
@@ -161,7 +158,6 @@ function problemsOf(conf: unknown, keys: Keys, steps: readonly Step[]): readonly
   return kindsOf(keys).flatMap(([key, word]) => valueProblem(lookUp(conf, key), word, [...steps, key]))
 }
 
-/** Findings about the values of an upstream plugin. */
 export function valueProblems({ conf, steps }: PluginEntry, type: string): readonly Found[] {
   return problemsOf(conf, rows.get(type)?.keys ?? {}, steps)
 }

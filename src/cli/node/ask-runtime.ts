@@ -6,7 +6,6 @@ import { request } from 'node:http'
 import { type CniSettings, crioSettings, statusSettings } from './runtime-settings.ts'
 import { tableOf } from './toml-file.ts'
 
-/** The runtimes that serve CRI. */
 export type RuntimeName = 'containerd' | 'CRI-O' | 'cri-dockerd'
 
 /** A runtime's settings. `source`: the request that returned them, for reports. */
@@ -15,7 +14,6 @@ export interface Answer {
   readonly source: string
 }
 
-/** The runtime behind a socket. */
 export interface SocketAnswer {
   readonly runtime: RuntimeName
   readonly answer?: Answer

@@ -34,7 +34,6 @@ export interface Attachment {
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
 }
 
-/** The failure of one plugin of a list. */
 export class PluginError extends CniError {
   readonly type: string
 

@@ -30,7 +30,6 @@ export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<s
   }
 }
 
-/** The option of a capability. */
 const optionOf: Readonly<Record<string, string>> = { portMappings: '--port', bandwidth: '--bandwidth' }
 
 /** Throws UsageError for a capability that no plugin declares, because a runtime sends nothing for it. */

@@ -7,9 +7,7 @@ import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-th
 /** A process of a runtime, of kubelet or of k3s. */
 export interface RuntimeProcess {
   readonly pid: number
-  /** The name in /proc/PID/comm. */
   readonly name: string
-  /** The arguments without the program. */
   readonly args: readonly string[]
   /** Prefix of the process's paths: empty, or /proc/PID/root if it has a mount namespace of its own. */
   readonly root: string

@@ -77,7 +77,6 @@ export async function assumedAdd(begun: AnyBegun, finds: Finds): Promise<Assumed
   return { plans, result, ...written }
 }
 
-/** Runs the story of the configuration's mode and role. */
 export async function runStory({ conf, ...begun }: AnyBegun, port: InterfacePort & ChainedPort): Promise<Result> {
   switch (conf.mode) {
     case 'ipam':

@@ -18,7 +18,6 @@ import { print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, assumedDel, assumedPrevious, type Finds, type ShownPlan } from './assume.ts'
 
-/** Placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
 
 /** Ethernet's MTU, for "auto"; an ADD takes the MTU of the default-route interfaces. */
@@ -139,7 +138,6 @@ export async function plansOf(
   return what === 'DEL' ? await assumedDel(begun, add, placeholderGroup) : add.plans
 }
 
-/** The batches of the plans, in the order of their stages. */
 export function batchesOf(plans: readonly ShownPlan[]): readonly Batch[] {
   return plans.flatMap(({ stages }) => stages.flatMap(batchesOfStage))
 }
@@ -150,7 +148,6 @@ function batchesOfStage({ run, proof }: ShownPlan['stages'][number]): readonly B
   return [...links, ...rules].map((batch) => withEvidence(batch, proof))
 }
 
-/** The commands that a stage runs besides its batches. */
 function commandsOf({ run }: ShownPlan['stages'][number]): readonly string[] {
   if (run.kind === 'delegate') return [`${run.type} ${run.verb}`]
   if (run.kind !== 'flows') return []
@@ -160,7 +157,6 @@ function commandsOf({ run }: ShownPlan['stages'][number]): readonly string[] {
   )
 }
 
-/** The plans as text, under a title. */
 function planText(title: string, plans: readonly ShownPlan[]): string {
   const ops = plans.flatMap((plan) => opsOf(plan))
   const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)

@@ -94,7 +94,6 @@ export function speaks({ network }: Pick<Runtime, 'network'>, version: '0.4.0' |
   return isSupported(network.cniVersion) && atLeast(network.cniVersion, version)
 }
 
-/** Reports a call of CNI. Returns whether it went well. */
 export async function callStep(
   { report }: Pick<Trial, 'report'>,
   about: Pick<Step, 'what' | 'target'>,

@@ -28,7 +28,6 @@ export interface Probe {
 /** Any port of the node does: it answers by a refusal, too. */
 const gatewayPort = 9
 
-/** A pod to its gateways. */
 export function gatewayProbes(from: Pod): readonly Probe[] {
   return from.gateways.map((address) => {
     const what = `${from.label} to gateway ${address}`

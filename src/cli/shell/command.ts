@@ -133,7 +133,6 @@ export function printHelp(input: Input, text: string, commands: readonly Command
   return print(input, { command: 'help', document: helpDocument(commands), text, code: exitCode.fine })
 }
 
-/** The failed command, and its output. */
 interface About {
   readonly command: Command | undefined
   readonly isJson: boolean
@@ -163,13 +162,11 @@ function couldNotLook(thrown: unknown) {
   return { exitCode: exitCode.couldNotLook, error, more }
 }
 
-/** Options of every command. */
 const commonOptions = {
   output: { type: 'string', short: 'o', value: 'FORMAT', help: 'text (default) or json; the exit code is the same' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 } as const satisfies Record<string, Option>
 
-/** All options of a command. */
 export function optionsOf({ options }: Pick<Command, 'options'>): Command['options'] {
   return { ...options, ...commonOptions }
 }
@@ -227,7 +224,6 @@ export function optionWords(name: string, { short, value }: Option): string {
   return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
 }
 
-/** Help as data. */
 function helpDocument(commands: readonly Command[]) {
   const all = commands.map(({ name, words, summary, description, options, examples }) => ({
     name,

@@ -48,7 +48,6 @@ export const documentSchema = z
   })
   .describe('What a command of trestle prints with -o json')
 
-/** A finding of the published schema. */
 export type Finding = z.infer<typeof findingSchema>
 
 /** The JSON Schema of docs/findings.schema.json. */

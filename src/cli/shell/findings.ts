@@ -93,7 +93,6 @@ function rowsText(lines: readonly string[], width: number, indent: number): stri
   return broken.join('')
 }
 
-/** The number of findings of a severity. */
 export function countOf(findings: readonly Finding[], severity: Severity): number {
   return findings.filter((finding) => finding.severity === severity).length
 }

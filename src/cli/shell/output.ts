@@ -34,18 +34,15 @@ interface Printed {
   readonly command: string
   readonly document: object
   readonly text: string
-  /** The exit code. */
   readonly code: number
 }
 
-/** Prints it. Returns the exit code. */
 export function print({ isJson, output }: { isJson: boolean; output: Output }, printed: Printed): number {
   const { command, document, text, code } = printed
   output.out(isJson ? jsonText({ formatVersion: 1, command, ...document, exitCode: code }) : text)
   return code
 }
 
-/** A document as `-o json` prints it. */
 export function jsonText(document: object): string {
   return `${JSON.stringify(document, undefined, 2)}\n`
 }
