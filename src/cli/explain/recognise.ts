@@ -40,7 +40,7 @@ export function recognise(pasted: string): Recognised {
   const numbered = codesIn(text)
   const isOurs = ids.length > 0 || isSpokenByUs(text) || numbered.some(({ code }) => code >= codesOfOthers)
   const others = all.filter(({ alsoOurs }) => !isOurs || alsoOurs !== true)
-  const errors = withRoles(text, others)
+  const errors = withRoles(text, others, ids.length > 0)
   const own = [...(isSpokenByUs(text) || others.length === 0 ? numbered : []), ...ids]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
   const numbers = [...own, ...ownIds].map(({ code }) => code)
@@ -51,9 +51,9 @@ export function recognise(pasted: string): Recognised {
 
 /**
  * Assigns roles; causes first, else in the order of the text. Of several causes in a line only the last, innermost one
- * counts, of several around it the first.
+ * counts, of several around it the first, unless an id of trestle names the cause (`isOurs`).
  */
-function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
+function withRoles(text: string, matches: readonly Match[], isOurs: boolean): readonly Found[] {
   const aftermath = aftermathOf(text)
   const before = matches.filter(({ from }) => from < aftermath)
   const main = before.length > 0 ? before : matches
@@ -62,7 +62,7 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const isCause = (match: Match): boolean => {
     if (!candidates.includes(match)) return false
     const further = candidates.some(({ from }) => from > match.from && !text.slice(match.from, from).includes('\n'))
-    return nearest === 2 ? match === candidates[0] : !further
+    return nearest === 2 ? !isOurs && match === candidates[0] : !further
   }
   const roleOf = (match: Match): Role => (isCause(match) ? 'cause' : main.includes(match) ? 'around' : 'after')
   const order: readonly Role[] = ['cause', 'around', 'after']

@@ -93,6 +93,17 @@ describe('what was recognised', () => {
     expect((await runCli(['explain', error])).stdout).toMatch(/^not known here; it is of docker: its log tells more\n/)
   })
 
+  it.each(['plugin type="trestle" failed (status): ', 'cni plugin not initialized: '])(
+    'names the STATUS of trestle that a runtime passes on behind %j',
+    async (wrapped) => {
+      const status = `${wrapped}not ready: no IP addresses available in range set: 10.1.0.1-10.1.0.6 [not-ready-pool]`
+      const text = `container runtime network not ready: NetworkReady=false message:Network plugin returns error: ${status}`
+      const { stdout } = await runCli(['explain', text])
+      expect(stdout).toMatch(/^not-ready-pool: .*\n {2}cause: STATUS: every address of a range set is held/)
+      expect(stdout.match(/^ {2}causes?/gm)).toHaveLength(1)
+    },
+  )
+
   it('is in the JSON document', async () => {
     const { json } = await runCli(['explain', `E1122 10:00:01.123456 811 kubelet.go:7] ${text}: ${full}`, '-o', 'json'])
     expect(json).toMatchObject({
