@@ -238,7 +238,9 @@ function report(life: Life, { isDone, problems }: RoundResult): void {
   if (begun.length > 0 || over.length > 0) keepForDoctor(life)
   const own = life.watch.nodes.get(settings.node)
   if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
-  reporter.report(begun, (problem) => changedProblems(life.problems, [problem]).begun.length === 0)
+  const isThere = (problem: Problem) => changedProblems(life.problems, [problem]).begun.length === 0
+  reporter.report('Warning', begun, isThere)
+  reporter.report('Normal', over, (problem) => !isThere(problem))
 }
 
 /** A full disk stops no round. */

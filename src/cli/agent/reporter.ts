@@ -13,9 +13,12 @@ import { ApiError, askApi, backoffMs } from './request.ts'
 /** Bound on waiting events, so that a cluster-wide fault is not reported by each node about each other node. */
 const mostEvents = 10
 
+/** Of core/v1 Event: a problem that began, and one that is over. */
+type EventType = 'Warning' | 'Normal'
+
 export interface Reporter {
-  /** Sends events for new problems, except problems that end before the server answers. */
-  readonly report: (begun: readonly Problem[], isCurrent: (problem: Problem) => boolean) => void
+  /** Sends an event for each problem that began or is over, unless that has changed again before the server answers. */
+  readonly report: (type: EventType, problems: readonly Problem[], isStill: (problem: Problem) => boolean) => void
   /**
    * Sets NetworkUnavailable to False unless it is, once for each uid: a Node that was deleted and registered again has
    * new conditions.
@@ -58,10 +61,10 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
     isAtWork = false
   }
 
-  const report: Reporter['report'] = (begun, isCurrent) => {
-    for (const problem of begun.slice(0, Math.max(0, mostEvents - waiting.length)))
+  const report: Reporter['report'] = (type, problems, isStill) => {
+    for (const problem of problems.slice(0, Math.max(0, mostEvents - waiting.length)))
       waiting.push(async () => {
-        if (isCurrent(problem)) await reportEvent(open(), node, problem)
+        if (isStill(problem)) await reportEvent(open(), node, { type, problem })
       })
     void work()
   }
@@ -113,22 +116,26 @@ async function clearNetworkUnavailable(access: Access, node: string): Promise<vo
 }
 
 /** Reports an event on this node, also for a problem of another node, because this node cannot reach the other. */
-async function reportEvent(access: Access, self: string, problem: Problem): Promise<void> {
+async function reportEvent(
+  access: Access,
+  self: string,
+  { type, problem }: { readonly type: EventType; readonly problem: Problem },
+): Promise<void> {
   const now = new Date().toISOString()
   const hash = createHash('sha256')
-    .update(JSON.stringify([self, problem]))
+    .update(JSON.stringify([self, type, problem]))
     .digest('hex')
     .slice(0, 16)
   const name = `${self}.${hash}`
   const path = '/api/v1/namespaces/default/events'
-  const about = problem.node === self ? '' : `node ${problem.node}: `
+  const about = `${type === 'Normal' ? 'over: ' : ''}${problem.node === self ? '' : `node ${problem.node}: `}`
   const event = {
     apiVersion: 'v1',
     kind: 'Event',
     metadata: { name, namespace: 'default' },
     // The kubelet's own events on its node have the name as uid.
     involvedObject: { apiVersion: 'v1', kind: 'Node', name: self, uid: self },
-    type: 'Warning',
+    type,
     reason: problem.id,
     message: `${about}${problem.text}`.slice(0, 1024),
     source: { component, host: self },

@@ -98,16 +98,19 @@ it('keeps ten events waiting, however many problems begin while the server is sl
   const reporter = openReporter({ node: 'self', open, signal: end.signal, log: () => undefined, metrics })
   const problems = (count: number, of: string) =>
     Array.from({ length: count }, (_, at) => ({ id: 'NoPodCIDR' as const, node: `${of}-${at}`, text: 'x' }))
-  reporter.report(problems(10, 'a'), () => true)
+  reporter.report('Warning', problems(10, 'a'), () => true)
   reporter.clearCondition({ uid: 'a', networkUnavailable: 'True' })
-  reporter.report(problems(100, 'b'), () => true)
+  reporter.report('Warning', problems(100, 'b'), () => true)
   await until(() => held.length > 0)
   isSlow = false
   for (const answer of held) answer()
   await until(() => asked >= 11)
   // With eleven sent there is room again, and nothing of the hundred before it.
-  reporter.report(problems(1, 'last'), () => true)
+  reporter.report('Warning', problems(1, 'last'), () => true)
   await until(() => bodies.at(-1)?.includes('last-0') === true)
+  reporter.report('Normal', problems(1, 'last'), () => true)
+  await until(() => bodies.at(-1)?.includes('"message":"over: node last-0: x"') === true)
+  expect(JSON.parse(bodies.at(-1) ?? '')).toMatchObject({ type: 'Normal', reason: 'NoPodCIDR' })
   expect(bodies.filter((body) => body.includes('b-'))).toEqual([])
 })
 
