@@ -6,10 +6,10 @@ import { networkNames } from '../by-hand/nets.ts'
 import { type Command, exitCode, type Input, type Option, optionsOf, UsageError } from '../shell/command.ts'
 import { type Output, print } from '../shell/output.ts'
 
-/** The word behind which the scripts ask. */
+/** The hidden command that the scripts call. */
 export const completeWord = '__complete'
 
-/** A line of the answer: the shell adds the names of files. */
+/** A candidate that stands for the names of files. */
 const files = ':files'
 
 const scripts = {

@@ -13,7 +13,7 @@ import { overlapOf } from '../lint/semantics.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { podOf } from './networks.ts'
 
-/** So many pods of a network are asked for: pods share a route, or have a route each. */
+/** The bound on pods whose routes are looked up: each routed pod has a route of its own. */
 const mostRoutes = 50
 
 interface KernelSources {

@@ -108,7 +108,7 @@ export function podOf(subnet: string): readonly string[] {
 
 // The use of the ranges, and STATUS of the used configuration, asked in this process.
 
-/** trestle's reading of a plugin; of a bridge or ptp plugin with host-local only the ranges. */
+/** The configuration that trestle would read; of another plugin with host-local the ranges alone. */
 function confOf({ conf }: PluginFacts, network: string): NetConf | undefined {
   const own = { ...asOwn({ ...conf, type: 'trestle' }) }
   return readOwn({ conf: own, steps: [], index: 0 }, { name: network, version: '1.0.0' }).conf

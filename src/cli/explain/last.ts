@@ -50,7 +50,7 @@ export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: strin
   return print(input, { command, document, text, code: record.result.exit === 0 ? exitCode.fine : exitCode.findings })
 }
 
-/** What the catalogue knows of a failed call's error. */
+/** The diagnoses of a failed call's error. */
 function diagnosesOf({ call, result }: CallRecord): readonly Diagnosis[] {
   if (result.exit === 0) return []
   const { details } = parseObject(result.stdout) ?? {}

@@ -193,7 +193,7 @@ const namespaceHint =
   'ip netns pids NAME lists the processes in a namespace of /run/netns; without any, ip netns delete NAME makes the\n' +
   'attachment garbage, and trestle gc --apply collects it.\n'
 
-// The containers that exist by the word of the runtimes: sandboxes over CRI, and all containers of containerd.
+// The containers that runtimes list: sandboxes over CRI, and all containers of containerd.
 
 const timeoutMs = 5000
 

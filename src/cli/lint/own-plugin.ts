@@ -183,18 +183,18 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
 
 // The keys that have no effect in a mode, with dots for levels.
 
-/** Of a bridge and its ports. */
+/** Keys of a bridge and its ports. */
 const bridgeKeys = [
   ...['bridge', 'hairpinMode', 'forceAddress', 'promiscMode', 'portIsolation', 'vlan', 'vlanTrunk'],
   ...['preserveDefaultVlan', 'macspoofchk'],
 ]
 
-/** Of an interface that is made. */
+/** Keys of an interface that a mode makes. */
 const interfaceKeys = [
   ...['podcidr', 'ipam', 'dns', 'isGateway', 'isDefaultGateway', 'mtu', 'enabledad', 'disableContainerInterface'],
 ]
 
-/** Of features. */
+/** Keys of features. */
 const featureKeys = [
   ...['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'ipMasq', 'nonMasqueradeCIDRs'],
   ...['removeWhenEmpty', 'allowOverlap'],

@@ -14,7 +14,7 @@ import {
 import { print } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
 
-/** `commands`: all, asked for late, since this one is among them. */
+/** `commands` is called when the command runs, since the list of all commands contains this command. */
 export function manCommand(commands: () => readonly Command[]): Command {
   return {
     name: 'man',
@@ -71,7 +71,7 @@ function commandPage(command: Command): string {
   ])
 }
 
-/** Lines of a description: a blank one ends a paragraph, and those that are indented stay as they are. */
+/** Lines of a description: a blank line ends a paragraph, and an indented line stays as it is. */
 function paragraphs(text: string): readonly string[] {
   return text.split('\n').map((line) => {
     if (line === '') return '.PP'
@@ -87,7 +87,7 @@ function optionList(command: Command): readonly string[] {
   ])
 }
 
-/** Text whose backslashes, dashes and first characters mean themselves (groff_man_style(7)). */
+/** Escapes backslashes, dashes and dots at the start of a line, so that groff prints them (groff_man_style(7)). */
 function escaped(text: string): string {
   return text
     .replaceAll('\\', '\\e')

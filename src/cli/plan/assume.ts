@@ -157,7 +157,7 @@ export class Recording implements InterfacePort, ChainedPort {
   }
   networks = (): readonly NetworkSpec[] => (this.written.network === undefined ? [] : [this.written.network])
 
-  /** The network that a later ADD finds is as its configuration wants it. */
+  /** A later ADD finds the network that its configuration asks for. */
   lookAtKnown = (): Known => {
     const known: Known = { network: undefined, hasBridge: this.#finds !== 'first', forwarding: [4, 6] }
     return this.#finds === 'first' ? known : { ...known, network: this.#wanted(known) }
@@ -344,7 +344,7 @@ export async function assumedDel(
   return type === undefined ? plans : [...plans, delegatePlan(type, 'DEL', `${type} has leased the addresses`)]
 }
 
-/** The effects of a DEL on such a node. Pushes its plans to `plans`. */
+/** The effects of a DEL on a node without obstacles. Pushes the plans of the DEL to `plans`. */
 export function recordingTeardown(plans: ShownPlan[]): TeardownPort {
   return {
     run: async (plan) => {

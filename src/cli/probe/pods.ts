@@ -80,7 +80,7 @@ export async function addPod(trial: Trial, name: string): Promise<boolean> {
   })
 }
 
-/** DEL of a pod. `pod`: undefined where its ADD failed or never was. */
+/** DEL of a pod, also after an ADD that failed or never ran. */
 export async function delPod(trial: Trial, name: string, netns = ''): Promise<boolean> {
   const { runtime, id, pods } = trial
   const made = pods.find(({ label }) => label === `pod ${name}`)

@@ -25,7 +25,7 @@ export interface Probe {
   readonly source?: string
 }
 
-/** Any port of the node does: it answers by a refusal, too. */
+/** Any port: a node without a listener answers with a refusal. */
 const gatewayPort = 9
 
 export function gatewayProbes(from: Pod): readonly Probe[] {

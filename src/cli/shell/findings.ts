@@ -65,7 +65,7 @@ export function painted(word: string, as: keyof typeof colours, { hasColour }: P
   return hasColour ? `\x1b[${colours[as]}m${word}\x1b[0m` : word
 }
 
-/** A finding, its line break included: in a file as a compiler prints one, elsewhere below a group of the report. */
+/** A finding as text: about a file as compilers print an error, any other as part of a group of the report. */
 export function findingText(finding: Finding, look: Look): string {
   const { id, severity, on, message, consequence = message, cause, cure, run } = finding
   const advice = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]

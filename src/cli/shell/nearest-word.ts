@@ -38,7 +38,7 @@ export function nearestWord(word: string, known: Iterable<string>): string | und
 
 const negation = /^(?:not?|non|dont|disable|without|skip)[-_]?(?=.{2})/i
 
-/** True if one word is the other with a negation before it, like noSnat and snat: the opposite is no misspelling. */
+/** True for a word and its negation, like snat and noSnat: the opposite is no misspelling. */
 export function isNegationOf(word: string, other: string): boolean {
   const [a, b] = [word.replace(negation, ''), other.replace(negation, '')]
   const isOneNegated = (a === word) !== (b === other)

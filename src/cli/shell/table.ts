@@ -3,7 +3,7 @@
 
 import { oneLine } from '../../cni/error.ts'
 
-/** A table with its line breaks. Cells of a last column may be of any width. */
+/** A table as lines of text; the last column has no padding. */
 export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows.map((row) => row.map(oneLine))]
   const widths = head.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0)))

@@ -5,7 +5,7 @@ import { supportedVersions } from '../../cni/result.ts'
 import { type Command, exitCode } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 
-// build.mjs defines both; they are absent when the sources run unbundled.
+// build.mjs defines both constants; sources that run unbundled lack them.
 declare const TRESTLE_VERSION: string | undefined
 declare const TRESTLE_COMMIT: string | undefined
 
