@@ -2,13 +2,11 @@
 // `trestle convert`: prints the list with one trestle in place of the upstream plugins on stdout, and remarks on
 // stderr.
 
-import { CniError, toCniError } from '../../cni/error.ts'
-import { readInvocation } from '../../cni/invocation.ts'
+import { CniError } from '../../cni/error.ts'
 import { lookUp } from '../../cni/json.ts'
-import { readConfig } from '../../config/config.ts'
 import { keyPathOf } from '../lint/finding.ts'
-import { unknownOwnKeys } from '../lint/own-plugin.ts'
-import { readNetworkList, requestConf } from '../node/list.ts'
+import { readOwn, unknownOwnKeys } from '../lint/own-plugin.ts'
+import { readNetworkList } from '../node/list.ts'
 import { isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { jsonText, print } from '../shell/output.ts'
@@ -183,33 +181,13 @@ function capabilitiesOf(plugin: Json): Json {
 
 /** A warning when trestle's own reader refuses the result. `at`: index of trestle in the list. */
 function problems(conflist: Json, at: number): readonly Remark[] {
-  try {
-    const list = readNetworkList(JSON.stringify(conflist))
-    const ours = list.plugins[at]
-    if (ours === undefined) return []
-    const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'x', CNI_NETNS: '/run/netns/x', CNI_IFNAME: 'eth0' }
-    const given = { ipRanges: [[{ subnet: '192.0.2.0/24' }]], ips: ['192.0.2.2/24'] }
-    const capabilityArgs = namesAddresses(ours['ipam']) ? {} : given
-    const prevResult = at === 0 ? {} : { prevResult: resultBefore(list.cniVersion) }
-    readConfig(JSON.stringify(requestConf(list, ours, { capabilityArgs, ...prevResult })), readInvocation(env))
-    return []
-  } catch (thrown) {
-    const { message, details } = toCniError(thrown)
-    return [warning('trestle', `refuses this: ${message}${details === undefined ? '' : ` (${details})`}`)]
-  }
-}
-
-/** A result of a plugin before trestle, in the shape of the version. */
-function resultBefore(cniVersion: string): Json {
-  if (cniVersion === '0.1.0' || cniVersion === '0.2.0') return { cniVersion, ip4: { ip: '192.0.2.2/24' } }
-  const interfaces = [{ name: 'eth0', sandbox: '/run/netns/x' }]
-  return { cniVersion, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
-}
-
-/** False when `ipam` leaves its ranges to the runtime; such a configuration is complete. */
-function namesAddresses(ipam: unknown): boolean {
-  if (typeof ipam !== 'object' || ipam === null) return true
-  return ['subnet', 'ranges', 'addresses'].some((key) => lookUp(ipam as Json, key) !== undefined)
+  const { name, cniVersion, plugins } = readNetworkList(JSON.stringify(conflist))
+  const conf = plugins[at]
+  if (conf === undefined) return []
+  const { found } = readOwn({ conf, steps: [], index: at }, { name, version: cniVersion })
+  return found.slice(0, 1).map(({ message, cure }) => {
+    return warning('trestle', `refuses this: ${message}${cure === undefined ? '' : ` (${cure})`}`)
+  })
 }
 
 function typeOf(plugin: Json): unknown {

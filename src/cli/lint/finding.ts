@@ -81,50 +81,42 @@ export interface JsonPlaces {
   readonly duplicates: readonly DuplicateKey[]
 }
 
-const space = /[ \t\r\n]*/y
-const token = /"(?:[^"\\]|\\.)*"|[^\s,\]}:]+/y
+const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g
 
-/** `text` must be JSON (JSON.parse takes it), nested at most a few hundred levels deep. */
+/** An object or a list that is not closed yet. `seen`: keys of an object; `key`: of the member that is read. */
+interface Open {
+  readonly steps: readonly Step[]
+  readonly seen?: Set<string>
+  key?: { readonly name: string; readonly at: number } | undefined
+  index: number
+}
+
+/** `text` must be JSON (JSON.parse takes it). */
 export function placesOf(text: string): JsonPlaces {
   const places = new Map<string, JsonPlace>()
   const duplicates: DuplicateKey[] = []
-
-  const skip = (at: number): number => past(space, text, at)
-  /** Records the place of the value at `at`; returns the end of the value. */
-  const walk = (at: number, steps: readonly Step[], key?: number): number => {
-    places.set(nameOf(steps), key === undefined ? { value: at } : { key, value: at })
-    if (text[at] === '{') return members(at, steps)
-    return text[at] === '[' ? items(at, steps) : past(token, text, at)
-  }
-  const members = (open: number, steps: readonly Step[]): number => {
-    const seen = new Set<string>()
-    let at = skip(open + 1)
-    while (text[at] === '"') {
-      const keyEnd = past(token, text, at)
-      const name = JSON.parse(text.slice(at, keyEnd)) as string
-      if (seen.has(name)) duplicates.push({ offset: at, steps: [...steps, name] })
-      seen.add(name)
-      at = afterValue(walk(skip(skip(keyEnd) + 1), [...steps, name], at))
+  const open: Open[] = []
+  for (const { 0: token, index: at } of text.matchAll(tokens)) {
+    const around = open.at(-1)
+    if (token === ':') continue
+    if (token === '}' || token === ']') open.pop()
+    else if (token === ',' && around !== undefined) {
+      around.index += 1
+      around.key = undefined
+    } else if (around?.seen !== undefined && around.key === undefined) {
+      const name = JSON.parse(token) as string
+      if (around.seen.has(name)) duplicates.push({ offset: at, steps: [...around.steps, name] })
+      around.seen.add(name)
+      around.key = { name, at }
+    } else {
+      const key = around?.key
+      const steps = around === undefined ? [] : [...around.steps, key?.name ?? around.index]
+      places.set(nameOf(steps), key === undefined ? { value: at } : { key: key.at, value: at })
+      if (token === '{') open.push({ steps, seen: new Set(), index: 0 })
+      if (token === '[') open.push({ steps, index: 0 })
     }
-    return at + 1
   }
-  const items = (open: number, steps: readonly Step[]): number => {
-    let at = skip(open + 1)
-    for (let index = 0; text[at] !== ']' && at < text.length; index++) at = afterValue(walk(at, [...steps, index]))
-    return at + 1
-  }
-  const afterValue = (end: number): number => {
-    const at = skip(end)
-    return text[at] === ',' ? skip(at + 1) : at
-  }
-
-  walk(skip(0), [])
   return { duplicates, find: (steps) => nearest(places, steps) }
-}
-
-function past(pattern: RegExp, text: string, at: number): number {
-  pattern.lastIndex = at
-  return at + (pattern.exec(text)?.[0].length ?? 0)
 }
 
 function nearest(places: ReadonlyMap<string, JsonPlace>, steps: readonly Step[]): JsonPlace {

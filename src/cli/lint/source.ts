@@ -171,16 +171,7 @@ function otherFormat(text: string): (Found & { readonly offset: number }) | unde
     const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
     return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
   }
-  if (isBinary(text.slice(0, 512))) {
-    const cure = 'write the file again: it was damaged, or is another one'
-    return { id: 'json-syntax', message: 'the file is not text', cure, offset: 0 }
-  }
   return kubernetesObject(text)
-}
-
-/** Whether more than a tenth are characters that no text has. */
-function isBinary(start: string): boolean {
-  return (start.match(/[\0-\x08\x0e-\x1f\ufffd]/g) ?? []).length * 10 > start.length
 }
 
 /** A manifest in YAML. */

@@ -7,7 +7,7 @@ import { parseConfig } from '../../cni/config-head.ts'
 import { CniError } from '../../cni/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/error-code.ts'
 import type { Verb } from '../../cni/invocation.ts'
-import { isSupported, supportedVersions } from '../../cni/result.ts'
+import { type CniVersion, isSupported, supportedVersions } from '../../cni/result.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -167,7 +167,7 @@ export interface PluginConf {
 /** A network: its plugins in the order of ADD. */
 export interface NetworkList {
   readonly name: string
-  readonly cniVersion: string
+  readonly cniVersion: CniVersion
   readonly disableCheck: boolean
   readonly disableGc: boolean
   readonly plugins: readonly PluginConf[]

@@ -180,11 +180,6 @@ export const otherCases: typeof cases = [
     ['json-syntax “name” “ is a typographic quote: JSON has " only'],
   ],
   [
-    'random bytes',
-    'Z\ufffd\ufffd+\ufffdl\u0002\ufffd?$"%b\ufffd',
-    ['json-syntax Z\ufffd\ufffd+\ufffdl\u0002\ufffd?$"%b\ufffd the file is not text'],
-  ],
-  [
     'UTF-16 without its mark',
     '{\u0000"\u0000n\u0000',
     ['json-syntax {\u0000"\u0000n\u0000 the file is not UTF-8: UTF-16, as Windows tools save it'],
