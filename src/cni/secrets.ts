@@ -2,10 +2,23 @@
 // Masks secrets in texts of others before they go into an error, a record or a log. The shapes are those that
 // programs print: JSON (also inside a JSON string), pairs, YAML, options, URLs, headers, keys and tokens.
 
+import { isDeepStrictEqual } from 'node:util'
+
 const mask = '***'
 
 const secretWord = [
-  ...['token', 'secret', 'passw', 'passphrase', 'passcode', 'passwd', 'pwd', 'pass(?![a-z])', 'credential', 'cookie'],
+  ...[
+    'token',
+    'secret',
+    'passw',
+    'passphrase',
+    'passcode',
+    'passwd',
+    'pwd',
+    'pass(?![a-z])',
+    'cred(?:ential|s?(?![a-z]))',
+  ],
+  ...['cookie', 'community', '(?<![a-z])(?:pw|pin|otp)(?![a-z])'],
   ...['(?:api|private|client|access|account|encryption|shared|signing)[_-]?key', 'auth(?!or)', 'psk', 'signature'],
   ...['session[_-]?(?:id|key)', 'bearer', '(?<![a-z])sig(?![a-z])', 'etcd[_-]?key(?!file)'],
 ].join('|')
@@ -49,6 +62,9 @@ function rules(): readonly Rule[] {
       `$1${mask}`,
     ],
     [new RegExp(`([{\\s]${key}:)(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
+    // In a sentence a word alone counts: "token: no such file" is none.
+    [new RegExp(`(\\b${key}:[ \\t]+)${bare}(?=[;,\\n]|$)`, 'gi'), `$1${mask}`],
+    [/\b((?:mysql|mariadb)\w{0,10}\s[^\n]{0,200}?-p)[^\s-]\S*/g, `$1${mask}`],
     [new RegExp(`((?:^|[\\s"'])--?${key}\\s+)(?!-)(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
     [new RegExp(`("--?${key}"\\s*,\\s*)(?:${quoted})`, 'gi'), `$1"${mask}"`],
     [/(\s-u\s+[^\s:]+:|\bsshpass\s+-p\s*|\blogin\s+\S+\s+password\s+|\bIDENTIFIED\s+BY\s+)\S+/gi, `$1${mask}`],
@@ -66,10 +82,14 @@ const suspicious = new RegExp(
   [
     ...[
       'token',
+      'community',
+      'cred',
+      '(?<![a-z])(?:pw|pin|otp)(?![a-z])',
+      'mysql',
+      'mariadb',
       'secret',
       'pass',
       'pwd',
-      'credential',
       'cookie',
       'auth',
       'psk',
@@ -96,9 +116,42 @@ const suspicious = new RegExp(
   'i',
 )
 
-/** `text` with `***` in the place of each secret. */
+/** `text` with `***` in the place of each secret. JSON stays JSON. */
 export function masked(text: string): string {
   if (!suspicious.test(text)) return text
+  const document = /^\s*[[{]/.test(text) ? parsed(text) : undefined
+  if (document === undefined) return maskedText(text.replace(/^\s*[[{].*[\]}]$/gm, maskedLine))
+  const clean = maskedValue(document)
+  return isDeepStrictEqual(clean, document) ? text : JSON.stringify(clean)
+}
+
+/** A document on a line of its own. */
+function maskedLine(line: string): string {
+  return parsed(line) === undefined ? line : masked(line)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A value of JSON, with all below a key that sounds like a secret's masked. */
+function maskedValue(value: unknown): unknown {
+  if (typeof value === 'string') return masked(value)
+  if (Array.isArray(value)) return value.map(maskedValue)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).map(([name, each]) => {
+    const isSecret = isSecretName(name.slice(name.lastIndexOf('/') + 1)) && each !== null && typeof each !== 'boolean'
+    return [masked(name), isSecret ? mask : maskedValue(each)]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** The same of text that is not read as JSON: its columns stay up to the first secret. */
+export function maskedText(text: string): string {
   // Kept by the process that masks: the warm-up of the build masks nothing.
   compiled ??= rules()
   return compiled.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), withinStrings(text))

@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process'
 import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
+import { CniError } from '../../cni/error.ts'
 import { masked } from '../../cni/secrets.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
@@ -13,7 +14,6 @@ import { writeAll } from '../../system/process/stdio.ts'
 import { keptRecords } from '../record/ring.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print, withProgress } from '../shell/output.ts'
-import { unreadable } from '../shell/read-input.ts'
 import { requireRoot, thisProgram } from '../shell/self.ts'
 
 export const bundleCommand: Command = {
@@ -36,6 +36,8 @@ interface Part {
   readonly name: string
   readonly why: string
   readonly read: () => string
+  /** Records are masked as they are written; once more, their own words would be. */
+  readonly isMasked?: true
 }
 
 async function run(input: Input): Promise<number> {
@@ -44,9 +46,9 @@ async function run(input: Input): Promise<number> {
   const file = input.words[0] ?? `trestle-bundle-${now}.tar.gz`
   const fd = create(file)
   const files = await withProgress(input.isJson, async (progress) =>
-    parts().map(({ name, why, read }) => {
+    parts().map(({ name, why, read, isMasked }) => {
       progress(name)
-      return { name, why, text: masked(textOf(read)) }
+      return { name, why, text: isMasked ? textOf(read) : masked(textOf(read)) }
     }),
   )
   const index = files.map(({ name, why }) => `${name}\n    ${why}\n`).join('')
@@ -64,7 +66,9 @@ function create(file: string): number {
   try {
     return openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   } catch (cause) {
-    throw unreadable(file, cause)
+    const { code } = cause as NodeJS.ErrnoException
+    const details = code === 'EEXIST' ? 'name a file that is not there yet' : 'name a file that can be written'
+    throw new CniError('output-unwritable', `cannot write ${file}: ${code}`, { details, cause })
   }
 }
 
@@ -122,7 +126,7 @@ function records(): readonly Part[] {
     .map(({ id, ring, path }) => {
       const why =
         ring === 'failures' ? 'a call that failed, for `trestle replay`' : 'a recorded call, for `trestle replay`'
-      return { name: `${ring}/${id}.jsonl`, why, read: () => endOf(path) }
+      return { name: `${ring}/${id}.jsonl`, why, read: () => endOf(path), isMasked: true }
     })
 }
 

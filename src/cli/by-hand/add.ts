@@ -15,7 +15,7 @@ import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from 
 import { openRunners, printFailure, type Runners, runtimeFor } from './call.ts'
 import { attachmentsOf, containerIdOf, forget, keep, refuseForeign } from './kept.ts'
 import type { Network } from './network.ts'
-import { inodeOf, isThere, makePod, type Pod, removeMade } from './pod.ts'
+import { alone, inodeOf, isThere, makePod, type Pod, removeMade } from './pod.ts'
 
 export const addCommand: Command = {
   name: 'add',
@@ -59,6 +59,10 @@ async function run(input: Input): Promise<number> {
   const { network: find, pod } = networkAndPod(input)
   requireRoot('add', 'it makes links in network namespaces')
   const network = find()
+  return await alone(pod, 'add', () => add(input, network, pod))
+}
+
+async function add(input: Input, network: Network, pod: Pod): Promise<number> {
   const asked = askedArgs(input, network.list)
   const runners = openRunners(input)
   const runtime = runtimeFor(network.list, runners.run)
@@ -73,9 +77,14 @@ async function run(input: Input): Promise<number> {
     keep(network, about.attachment, result)
     return printAdded(input, about, result)
   } catch (error) {
-    const after = await undoAdd(runners, runtime, about)
+    const after = isOfAnother(error) ? [] : await undoAdd(runners, runtime, about)
     return printFailure(input, error, { command: 'add', on: `ADD of ${network.list.name} in ${pod.word}`, after })
   }
+}
+
+/** A plugin of trestle has an attachment of these ids that libcni's files do not have: DEL would remove that. */
+function isOfAnother(error: unknown): boolean {
+  return error instanceof CniError && (error.id === 'already-attached' || error.id === 'attachment-busy')
 }
 
 /** The ids of a new attachment. Throws CniError 103 where the pod has an attachment with this interface. */

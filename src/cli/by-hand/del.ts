@@ -4,9 +4,10 @@
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
-import { confOption, ifNameOption } from './asked.ts'
+import { confOption, ifNameOption, networkAndPod } from './asked.ts'
 import { attachedBy, detach } from './attached.ts'
 import { openRunners, printFailure } from './call.ts'
+import { alone } from './pod.ts'
 
 export const delCommand: Command = {
   name: 'del',
@@ -25,6 +26,10 @@ export const delCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   requireRoot('del', 'it removes links from network namespaces')
+  return await alone(networkAndPod(input).pod, 'del', () => del(input))
+}
+
+async function del(input: Input): Promise<number> {
   const attached = attachedBy(input)
   const { list, pod, attachment } = attached
   const { ifName } = attachment

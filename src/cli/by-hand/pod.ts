@@ -2,6 +2,7 @@
 // A pod by hand: a network namespace that a person names, as ip-netns(8) does or by its path. `add` makes a named one
 // that is missing, and notes so: only such a namespace goes again with its last network.
 
+import { hash } from 'node:crypto'
 import { rmdirSync, rmSync, statSync } from 'node:fs'
 import { normalize } from 'node:path'
 import { CniError } from '../../cni/error.ts'
@@ -9,7 +10,9 @@ import { asObject } from '../../cni/json.ts'
 import { makeDirectory, readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { closeNetns, openNetns } from '../../system/kernel/netns.ts'
+import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { withLock } from '../../system/store/lock.ts'
 import { UsageError } from '../shell/command.ts'
 
 /** `paths`: of the namespace, in every spelling; plugins get the first. `name`: of a namespace that has a name. */
@@ -84,11 +87,6 @@ export async function removeMade(run: Run, pod: Pod): Promise<boolean> {
   if (pod.name === undefined || !isMade(pod)) return false
   await ip(run, 'netns', 'del', pod.name)
   rmSync(noteOf(pod.name), { force: true })
-  try {
-    rmdirSync(noteDirectory())
-  } catch {
-    // It has the notes of other pods.
-  }
   return true
 }
 
@@ -101,6 +99,21 @@ export function isMade({ name, paths: [path] }: Pod): boolean {
     return inode !== undefined && asObject(JSON.parse(read.text))['inode'] === inode
   } catch {
     return false
+  }
+}
+
+/** Two commands for one pod run one after the other. Throws CniError 11 when the other one takes longer than a minute. */
+export async function alone<T>({ paths: [path] }: Pod, command: string, body: () => Promise<T>): Promise<T> {
+  const file = `${noteDirectory()}/.lock-${hash('sha256', path).slice(0, 16)}`
+  makeDirectory(noteDirectory())
+  try {
+    return await withLock({ file, purpose: `trestle ${command}`, owner: ownProcessIdentity(), waitMs: 60_000 }, body)
+  } finally {
+    try {
+      rmdirSync(noteDirectory())
+    } catch {
+      // It has the notes of other pods.
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 
 import { positionOf } from '../../cni/config-head.ts'
 import { keyPath, printable, quote } from '../../cni/error.ts'
+import { defined } from '../../cni/json.ts'
+import { maskedText } from '../../cni/secrets.ts'
 import { type Finding, findingOf as published } from '../shell/findings.ts'
 
 /**
@@ -37,7 +39,7 @@ export function findingIn(file: string, { id, message, cause, cure, severity }: 
 
 export function findingAt(file: string, text: string, found: Found & { readonly offset: number }): Finding {
   const { line, column } = positionOf(text, found.offset)
-  return { ...findingIn(file, found), line, column, excerpt: excerptOf(text, line, column) }
+  return { ...findingIn(file, found), line, column, ...defined({ excerpt: excerptOf(text, line, column) }) }
 }
 
 export function findingAtKey(source: Source, found: Found): Finding {
@@ -46,11 +48,16 @@ export function findingAtKey(source: Source, found: Found): Finding {
   return findingAt(source.file, source.text, { ...found, offset })
 }
 
-/** Longer lines are cut, so that the caret is on the screen. */
+/**
+ * Longer lines are cut, so that the caret is on the screen. None where a secret stands before the caret: findings go
+ * into bug reports.
+ */
 const widest = 100
 
-function excerptOf(text: string, line: number, column: number): [string, string] {
-  const whole = (text.split('\n')[line - 1] ?? '').replace(/\r$/, '')
+function excerptOf(text: string, line: number, column: number): [string, string] | undefined {
+  const written = (text.split('\n')[line - 1] ?? '').replace(/\r$/, '')
+  const whole = maskedText(written)
+  if (!whole.startsWith(written.slice(0, column - 1))) return undefined
   const from = column <= widest ? 0 : column - widest / 2
   // A tab stays a tab, so that the caret is below its character.
   const shown = whole.slice(from, from + widest).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '?')

@@ -182,7 +182,9 @@ interface Injected {
 
 // Not `min`: zod checks the length of any value with a key `length`, which throws for some objects.
 const named = string().refine((text) => text !== '', 'empty')
-const plugin = looseObject({ type: named, capabilities: record(string(), boolean()).optional() })
+// Above all no path: a program outside of CNI_PATH (libcni pkg/invoke/find.go refuses a separator, too).
+const type = named.refine((text) => !/[/\\]|^\.\.?$/.test(text), 'no name of a plugin: it has a path')
+const plugin = looseObject({ type, capabilities: record(string(), boolean()).optional() })
 
 const head = {
   name: named,
@@ -193,7 +195,7 @@ const head = {
 }
 
 const list = looseObject({ ...head, plugins: array(plugin).refine((plugins) => plugins.length > 0, 'no plugins') })
-const single = looseObject({ ...head, type: named })
+const single = looseObject({ ...head, type })
 
 /** A list from its text. Throws CniError 6 for invalid JSON, 7 for JSON that is no network configuration. */
 export function readNetworkList(text: string): NetworkList {

@@ -274,6 +274,20 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       }
     })
 
+    it('an add beside another one of the same pod, or without the kept result of it, harms nothing', () => {
+      hands = openHands(lists)
+      const add = '{ trestle add pods web >>/run/adds.out 2>&1; echo $? >>/run/adds.codes; }'
+      const { stdout: codes } = hands.shell(`${add} & ${add} & wait; sort /run/adds.codes; rm /run/adds.*`)
+      expect(codes).toBe('0\n3\n')
+      ok('trestle check pods web')
+      ok('mv /var/lib/cni/results/* /run/')
+      expect(hands.shell('trestle add pods web').code).not.toBe(0)
+      ok('mv /run/pods-* /var/lib/cni/results/')
+      ok('trestle check pods web')
+      ok('trestle del pods web')
+      expect(hands.names()).toEqual([])
+    })
+
     it('a plugin that is missing is told before anything is made', () => {
       hands = openHands({ '10-x.conflist': { ...storage, name: 'x', plugins: [{ type: 'no-such-plugin' }] } })
       expect(hands.shell('trestle add x web')).toMatchObject({

@@ -32,6 +32,7 @@ describe('readNetworkList', () => {
     [list({ plugins: { length: [{ toString: 1 }] } }), /^\(7\) .*plugins/],
     [list({ name: { length: [{ toString: 1 }] } }), /^\(7\) .*name/],
     [list({ plugins: [{}] }), /^\(7\) .*plugins.0.type/],
+    [list({ plugins: [{ type: '../../run/evil' }] }), /^\(7\) .*plugins.0.type: no name of a plugin/],
     [list({ cniVersion: '7.0.0' }), /^\(1\) cniVersion "7.0.0" is not supported/],
   ])('refuses %s', (text, message) => {
     expect(lineOf(errorOf(() => readNetworkList(text)))).toMatch(message)

@@ -60,7 +60,7 @@ describe('the error of a call that carries secrets', () => {
 
 describe('text of others', () => {
   it.each([
-    ['{"token": "a\\"b", "name":"n"}', '{"token": "***", "name":"n"}'],
+    ['{"token": "a\\"b", "name":"n"}', '{"token":"***","name":"n"}'],
     ['{"X-Api-Key":"abc"}', '{"X-Api-Key":"***"}'],
     ['{"db_password":"abc', '{"db_password":"***"'],
     ['A=1;MY_TOKEN=abc;B=2', 'A=1;MY_TOKEN=***;B=2'],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fifty shapes of secrets. Those of the second file were written before the rules that mask them.
+// Shapes of secrets. Those of the second file were written before the rules that mask them.
 
 import { describe, expect, it } from 'vitest'
 import { isSecretName, masked, maskedWords } from '../../../../src/cni/secrets.ts'
@@ -9,8 +9,8 @@ import unseen from './secret-shapes-unseen.json' with { type: 'json' }
 const all = [...known, ...unseen] as [string, string][]
 
 describe('secrets', () => {
-  it('are of fifty shapes', () =>
-    expect(all.map(([, text]) => text).filter((text) => text.includes('CANARY'))).toHaveLength(50))
+  it('are of 57 shapes', () =>
+    expect(all.map(([, text]) => text).filter((text) => text.includes('CANARY'))).toHaveLength(57))
 
   it.each(all)('%s is masked', (_, text) => {
     expect(masked(text)).not.toContain('CANARY')
@@ -30,6 +30,11 @@ describe('secrets', () => {
   it.each(['GITHUB_TOKEN', 'AWS_SECRET_ACCESS_KEY', 'DB_PASS', 'Authorization'])('%s is such a name', (name) =>
     expect(isSecretName(name)).toBe(true),
   )
+})
+
+it('leaves JSON that can be read', () => {
+  const text = '{"credentials": {"a": {"b": "x"}}, "auth": {"secret": 1}, "tokens": null, "mtu": 1500}'
+  expect(JSON.parse(masked(text))).toEqual({ credentials: '***', auth: '***', tokens: null, mtu: 1500 })
 })
 
 describe('masking', () => {
@@ -63,5 +68,6 @@ describe('what is no secret stays', () => {
     '{"author":"x","authority":"y"}',
     'IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_UID=1-2',
     'Unexpected token } in JSON at position 5',
+    'cannot read the token: no such file or directory',
   ])('%s', (text) => expect(masked(text)).toBe(text))
 })
