@@ -22,7 +22,9 @@ import type {
   AttachmentId,
   BridgeConf,
   DelConf,
+  DeviceQuery,
   FeatureConf,
+  HostDeviceNetConf,
   IpamConf,
   IpamNetConf,
   MacvlanConf,
@@ -174,7 +176,7 @@ function readOwnRole(call: Call): OwnNetConf {
     allowOverlap: raw.allowOverlap ?? false,
     ...defined({ capabilities: readCapabilities(head.root), prevResult }),
   }
-  const conf = confOf(mode, { features, made, bridge, raw })
+  const conf = confOf(mode, { features, made, bridge, raw, verb: invocation.verb })
   if (invocation.verb === 'ADD') {
     refuseUnrepresentable(conf)
     checkIpv6Mtu(conf)
@@ -187,10 +189,11 @@ interface Parts {
   readonly made: ReturnType<typeof readInterface>
   readonly bridge: BridgeConf
   readonly raw: RawConfig
+  readonly verb: Invocation['verb']
 }
 
 /** What each mode has of what was read. */
-function confOf(mode: Mode, { features, made, bridge, raw }: Parts): OwnNetConf {
+function confOf(mode: Mode, { features, made, bridge, raw, verb }: Parts): OwnNetConf {
   const { isGateway, ...interfaceConf } = made
   switch (mode) {
     case 'bridge':
@@ -199,6 +202,8 @@ function confOf(mode: Mode, { features, made, bridge, raw }: Parts): OwnNetConf 
       return { ...features, ...made, role: 'main', mode }
     case 'macvlan':
       return checkedMacvlan({ ...features, ...interfaceConf, role: 'main', mode, macvlan: readMacvlan(raw) })
+    case 'host-device':
+      return withoutHostEnd({ ...features, ...interfaceConf, role: 'main', mode, ...readHostDevice(raw, verb) })
     case 'loopback':
       return { ...features, role: 'main', mode }
     case 'chained':
@@ -261,20 +266,91 @@ function readMacvlan({ master, macvlanMode }: RawConfig): MacvlanConf {
   throw notA(['master'], master, { id: 'master-unusable', what: `an interface: ${problem}`, hint })
 }
 
-/** Throws CniError 7 for a feature that needs an end on the host, 2 for a MAC that would become the master's. */
-function checkedMacvlan(conf: MacvlanNetConf): MacvlanNetConf {
-  const { bandwidth, firewall, portMappings, mac, tuning, macvlan } = conf
-  const message = 'mode macvlan has no end on the host, which this needs'
+/** Throws CniError 7 for a feature that needs an end on the host. */
+function withoutHostEnd<Conf extends MacvlanNetConf | HostDeviceNetConf>(conf: Conf): Conf {
+  const { bandwidth, firewall, portMappings, mode } = conf
+  const message = `mode ${mode} has no end on the host, which this needs`
   const hint = 'use mode bridge or ptp, or leave it out'
   if (bandwidth !== undefined) throw configError(['bandwidth'], message, { id: 'bandwidth-without-veth', hint })
   if (firewall !== undefined && firewall.ingressPolicy !== 'open')
     throw configError(['firewall', 'ingressPolicy'], message, { id: 'policy-without-veth', hint })
   if (portMappings.length > 0)
     throw configError(['runtimeConfig', 'portMappings'], message, { id: 'ports-without-route', hint })
+  return conf
+}
+
+/** Throws CniError 2 besides for a MAC that would become the master's. */
+function checkedMacvlan(conf: MacvlanNetConf): MacvlanNetConf {
+  const { mac, tuning, macvlan } = withoutHostEnd(conf)
   const asked = tuning?.mac ?? mac
   if (macvlan.mode === 'passthru' && asked !== undefined)
     throw unsupported(['mac'], asked, 'with "macvlanMode": "passthru" the pod has the MAC of the master: ask for none')
   return conf
+}
+
+/** The keys that name a device, each with the form of its value: paths below /sys are made of them. */
+const deviceKeys = {
+  device: { what: 'an interface', hint: 'use the name of an interface of the node, like "eth1"', read: readDeviceName },
+  hwaddr: { what: 'a MAC address', hint: 'use one like "c2:11:22:33:44:55"', read: readHardwareAddress },
+  kernelpath: {
+    what: 'a path below /sys/devices',
+    hint: 'use one like "/sys/devices/pci0000:00/0000:00:1f.6", without . and ..',
+    read: (path: string) =>
+      path
+        .split('/')
+        .slice(1)
+        .some((part) => ['', '.', '..'].includes(part))
+        ? undefined
+        : pathOfDevice(path),
+  },
+  pciBusID: {
+    what: 'a PCI address',
+    hint: 'use one like "0000:00:1f.6": lspci -D shows them',
+    read: (id: string) => (/^[\da-f]{4,8}:[\da-f]{2}:[\da-f]{2}\.[0-7]$/i.test(id) ? id.toLowerCase() : undefined),
+  },
+  deviceID: {
+    what: 'a PCI address, or a name on the auxiliary bus',
+    hint: 'use what the device plugin of the node allocates, like "0000:00:1f.6"',
+    read: (id: string) => (/^[\w:.-]+$/.test(id) && !/^\.+$/.test(id) ? id : undefined),
+  },
+} as const
+
+function pathOfDevice(path: string): string | undefined {
+  return /^\/sys\/devices(?:\/[\w:.,@+-]+)+$/.test(path) ? path : undefined
+}
+
+function readDeviceName(name: string): string | undefined {
+  return (linkNameProblem(name) ?? unsafeNameProblem(name)) === undefined ? name : undefined
+}
+
+/** The forms of Go's net.ParseMAC, in the kernel's: also of InfiniBand, with 20 bytes. */
+function readHardwareAddress(text: string): string | undefined {
+  const isForm = /^[\da-f]{2}(?:([:-])[\da-f]{2})(?:\1[\da-f]{2})+$|^[\da-f]{4}(?:\.[\da-f]{4})+$/i.test(text)
+  const bytes = text.toLowerCase().match(/[\da-f]{2}/g) ?? []
+  return isForm && [6, 8, 20].includes(bytes.length) ? bytes.join(':') : undefined
+}
+
+/**
+ * The device, by one key. The runtime's takes the place of `pciBusID`, which Multus writes beside it. Only an ADD has
+ * what the runtime says. Throws CniError 7.
+ */
+function readHostDevice(raw: RawConfig, verb: Invocation['verb']): { readonly device?: DeviceQuery } {
+  const named = { ...raw, deviceID: raw.runtimeConfig?.deviceID }
+  const keys = (['device', 'hwaddr', 'kernelpath', 'pciBusID', 'deviceID'] as const).filter((each) => named[each])
+  const [key, second] = keys.filter((each) => each !== 'pciBusID' || !keys.includes('deviceID'))
+  const id = 'device-keys'
+  if (second !== undefined)
+    throw configError([key ?? ''], `names a device, and so does ${second}`, { id, hint: 'use one of them' })
+  if (key === undefined && verb !== 'ADD') return {}
+  if (key === undefined) {
+    const hint = 'use "device", "hwaddr", "kernelpath" or "pciBusID", or the capability deviceID'
+    throw configError(['device'], 'no device is named', { id, hint })
+  }
+  const { what, hint, read } = deviceKeys[key]
+  const value = read(named[key] ?? '')
+  const path = key === 'deviceID' ? ['runtimeConfig', key] : [key]
+  if (value === undefined) throw notA(path, named[key], { id: 'device-form', what, hint })
+  return { device: { key, value } }
 }
 
 // An MTU that is too small for the addresses: IPv6 is not there on such a link.

@@ -61,9 +61,12 @@ export interface BridgeConf {
   readonly portIsolation: boolean
 }
 
-/** How a configuration names a link of the host: by which key. `master` without a value: the link of the default route. */
+/**
+ * How a configuration names a link of the host: by which key. `master` without a value: the link of the default route.
+ * `deviceID`: of runtimeConfig.
+ */
 export interface DeviceQuery {
-  readonly key: 'master'
+  readonly key: 'master' | 'device' | 'hwaddr' | 'kernelpath' | 'pciBusID' | 'deviceID'
   readonly value?: string
 }
 
@@ -131,13 +134,15 @@ export type BridgeNetConf = MakingConf & {
 }
 export type PtpNetConf = MakingConf & { readonly mode: 'ptp'; readonly isGateway: boolean }
 export type MacvlanNetConf = MakingConf & { readonly mode: 'macvlan'; readonly macvlan: MacvlanConf }
+/** `device` absent: the runtime names it with each ADD. */
+export type HostDeviceNetConf = MakingConf & { readonly mode: 'host-device'; readonly device?: DeviceQuery }
 export type LoopbackNetConf = FeatureConf & { readonly role: 'main'; readonly mode: 'loopback' }
 export type ChainedNetConf = FeatureConf & { readonly role: 'chained'; readonly mode: 'chained' }
 /** Another plugin delegates to us: addresses, and no interface. */
 export type IpamNetConf = CommonConf & { readonly role: 'ipam'; readonly mode: 'ipam' }
 
 /** An interface is to be made. */
-export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf
+export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf | HostDeviceNetConf
 
 /** trestle's own configuration, of any mode. */
 export type OwnNetConf = InterfaceNetConf | LoopbackNetConf | ChainedNetConf

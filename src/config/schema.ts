@@ -91,6 +91,7 @@ const runtimeConfig = group({
   bandwidth: optional(rates),
   ips: texts,
   mac: text,
+  deviceID: text,
   dns: optional(group({ servers: texts, searches: texts, options: texts })),
 })
 
@@ -138,10 +139,14 @@ const record = typedField<boolean | number | object>(
 /** All keys of a configuration whose `type` is trestle. */
 export const configSchema = group({
   type: text,
-  mode: oneOf(['bridge', 'ptp', 'macvlan', 'loopback', 'chained']),
+  mode: oneOf(['bridge', 'ptp', 'macvlan', 'host-device', 'loopback', 'chained']),
   podcidr,
   master: text,
   macvlanMode: oneOf(['bridge', 'private', 'vepa', 'passthru']),
+  device: text,
+  hwaddr: text,
+  kernelpath: text,
+  pciBusID: text,
   bridge: text,
   isGateway: flag,
   isDefaultGateway: flag,

@@ -5,6 +5,7 @@
 import { commonElements, featureLinks, featureOps, ownElements } from '../features/features.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { elementOps, type Op } from '../model/op.ts'
+import type { Around, Homecoming } from './driver.ts'
 import { driverOf } from './drivers.ts'
 import { ignoreRouters } from './interface.ts'
 
@@ -67,6 +68,11 @@ export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] 
 /** Removes from a pod that lives on what does not go with a link of the host. */
 export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   return [...featureOps('podTeardownOps', spec), ...(driverOf(spec).podTeardownOps?.(spec) ?? [])]
+}
+
+/** How a link of the host that the pod has gets home, by a look at both; nothing where it has none. */
+export function homecomingOf(spec: AttachmentSpec, around: Around): Homecoming {
+  return driverOf(spec).homecoming?.(spec, around) ?? { ops: [] }
 }
 
 /** Whether packets to the pod leave by a link of the pod alone. */

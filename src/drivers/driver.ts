@@ -32,6 +32,8 @@ export interface Driver {
   readonly podOps: OpsOf
   /** Removes from the pod what does not go with a link of the host. */
   readonly podTeardownOps?: OpsOf
+  /** Brings a link of the host home from the pod, where a program, or the end of the namespace, may rename it. */
+  readonly homecoming?: (spec: AttachmentSpec, around: Around) => Homecoming
   /** Nothing of the interface is on the host. */
   readonly isInPodAlone?: true
   /** The meaning of what the kernel refused, where the mode knows one that no look and no repair changes. */
@@ -62,6 +64,32 @@ export interface Device {
   readonly name: string
   readonly link?: ObservedLink
   readonly isWireless: boolean
+  /** A default route of the host goes through it. */
+  readonly isUplink?: boolean
+  /** Links of the host that are on it: VLANs, macvlans. */
+  readonly carries?: readonly string[]
+  /** The names, where several links are meant. */
+  readonly several?: readonly string[]
+  /** A link that has its name as an alias: it came back from a pod under another one. */
+  readonly strayed?: string
+  /** The device is with a driver for programs, and no link. */
+  readonly driver?: string
+}
+
+/** The links of both namespaces. `pod`: absent where its namespace is gone. */
+export interface Around {
+  readonly host: ReadonlyMap<string, ObservedLink>
+  readonly pod?: ReadonlyMap<string, ObservedLink> | undefined
+}
+
+/**
+ * How a link of the host gets home from the pod: operations there first. `missing`: where it is in neither, in words;
+ * `isAwaited`: the kernel is to bring it.
+ */
+export interface Homecoming {
+  readonly ops: readonly Op[]
+  readonly missing?: string
+  readonly isAwaited?: boolean
 }
 
 /** Decisions that are the same in every mode that makes an interface. `given`: the routes of the lease. */

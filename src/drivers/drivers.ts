@@ -6,6 +6,7 @@ import type { AttachmentSpec, Mode } from '../model/attachment.ts'
 import { bridge } from './bridge.ts'
 import { chained } from './chained.ts'
 import type { Driver, InterfaceDriver } from './driver.ts'
+import { hostDevice } from './host-device.ts'
 import { macvlan } from './macvlan.ts'
 import { ptp } from './ptp.ts'
 
@@ -13,7 +14,7 @@ type InterfaceDrivers = {
   readonly [M in InterfaceNetConf['mode']]: InterfaceDriver<Extract<InterfaceNetConf, { mode: M }>>
 }
 
-const interfaceDrivers: InterfaceDrivers = { bridge, ptp, macvlan }
+const interfaceDrivers: InterfaceDrivers = { bridge, ptp, macvlan, 'host-device': hostDevice }
 const drivers: Readonly<Record<Exclude<Mode, 'loopback'>, Driver>> = { ...interfaceDrivers, chained }
 
 /**

@@ -7,7 +7,7 @@ import { CniError } from '../cni/error.ts'
 import type { MacvlanNetConf } from '../config/net-conf.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
-import { newMacvlanName, podLinkGroup } from '../model/names.ts'
+import { newPodLinkName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { Decided, Device, InterfaceDriver, OwnParts, Refused } from './driver.ts'
@@ -37,7 +37,7 @@ function hostOps({ key, pod, macvlan: on, mtu }: AttachmentSpec): readonly Op[] 
       in: 'host',
       kind: 'macvlan.add',
       dev: on.master,
-      name: newMacvlanName(key),
+      name: newPodLinkName(key),
       ifName: pod.name,
       mac: pod.mac,
       mtu: pod.mtu ?? mtu,
@@ -51,7 +51,7 @@ function hostOps({ key, pod, macvlan: on, mtu }: AttachmentSpec): readonly Op[] 
 function nameOps({ key, pod }: AttachmentSpec): readonly Op[] {
   if (pod === undefined) return []
   const { name } = pod
-  return [{ in: 'pod', kind: 'link.name', dev: newMacvlanName(key), name, why: `call the new interface ${name}` }]
+  return [{ in: 'pod', kind: 'link.name', dev: newPodLinkName(key), name, why: `call the new interface ${name}` }]
 }
 
 /** Removes the interface by its group: an ADD that was killed, or refused the name, left it under another name. */

@@ -8,7 +8,7 @@ import type { Dns, Route } from '../cni/result.ts'
 export type Role = 'main' | 'chained' | 'ipam'
 
 /** How the pod is connected (docs/design.md, "Attachments"). */
-export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'loopback' | 'chained'
+export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'host-device' | 'loopback' | 'chained'
 
 /** Who an attachment is: the key of everything we own (docs/design.md, "Attachments"). */
 export interface AttachmentKey {
@@ -135,6 +135,21 @@ export interface MacvlanSpec {
   readonly mode: 'bridge' | 'private' | 'vepa' | 'passthru'
 }
 
+/**
+ * A link of the host that is the pod's interface, as it was before. `asked`: the value by which the configuration named
+ * it. `driver`: of a device for a program in the pod, which is no link.
+ */
+export interface DeviceSpec {
+  readonly name: string
+  readonly asked: string
+  readonly mac: string
+  readonly mtu: number
+  readonly up: boolean
+  readonly kind?: string
+  readonly alias?: string
+  readonly driver?: string
+}
+
 /** A route of the pod; `src`, `onlink` and `protocol` as in ip-route(8). `protocol` absent: boot. */
 export type PodRoute = Route & { readonly src?: string; readonly onlink?: true; readonly protocol?: string }
 
@@ -165,6 +180,7 @@ export interface AttachmentSpec {
   readonly sbr?: SbrSpec
   readonly chained?: ChainedSpec
   readonly macvlan?: MacvlanSpec
+  readonly device?: DeviceSpec
   /** The addresses are reserved in our own pool. */
   readonly isPool: boolean
   /** Seconds before an address of this attachment may be given out again. */

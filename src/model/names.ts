@@ -32,8 +32,8 @@ export function ifbMac(key: AttachmentKey): string {
   return localMac(digestOf(key, 'ifb'))
 }
 
-/** What a macvlan is called until it has its name in the pod: a link of the host may have that one. */
-export function newMacvlanName(key: AttachmentKey): string {
+/** What a new link of the pod is called until it has its name there: another one may have that. */
+export function newPodLinkName(key: AttachmentKey): string {
   return `mac${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 

@@ -22,6 +22,8 @@ export interface ObservedLink {
   readonly hairpin?: boolean
   readonly isolated?: boolean
   readonly peerIndex?: number
+  /** The same by name, where it is in the same namespace. */
+  readonly on?: string
   /** The id that this namespace has for that of a veth's other end. */
   readonly peerNetnsId?: number
   readonly addresses: readonly string[]

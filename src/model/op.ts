@@ -32,6 +32,22 @@ export type OpKind =
       readonly group: number
       readonly mode: MacvlanSpec['mode']
     }
+  /**
+   * Moves a link of the host into the pod, as `name` until it is called `ifName` there. `of`: its kind, where it has
+   * one.
+   */
+  | {
+      readonly kind: 'device.move'
+      readonly dev: string
+      readonly name: string
+      readonly alias: string
+      readonly ifName: string
+      readonly mac: string
+      readonly mtu: number
+      readonly of?: string
+    }
+  /** Moves it back, as `name`. */
+  | { readonly kind: 'device.return'; readonly dev: string; readonly name: string; readonly alias: string }
   | {
       readonly kind: 'bridge.add'
       readonly name: string
@@ -127,12 +143,12 @@ export type OpKind =
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }
 
-/** An operation that makes a pod's interface, which has an end in the pod. */
-export type MakingOp = Extract<Op, { kind: 'veth.add' | 'macvlan.add' }>
+/** An operation that makes a pod's interface, or moves it there. */
+export type MakingOp = Extract<Op, { kind: 'veth.add' | 'macvlan.add' | 'device.move' }>
 
-/** Whether the operation makes a pod's interface. */
+/** Whether the operation makes a pod's interface, or moves it there. */
 export function isMaking(op: Op): op is MakingOp {
-  return op.kind === 'veth.add' || op.kind === 'macvlan.add'
+  return op.kind === 'veth.add' || op.kind === 'macvlan.add' || op.kind === 'device.move'
 }
 
 // Elements of the sets and maps of our tables as data, and their operations. Their text is tools/nft.ts's.

@@ -166,7 +166,8 @@ const unbearable = /[#\\\n\r\0]|[^\x20-\x7e]/
  * carry; the protocol edge refuses those earlier, this is the second wall.
  */
 export function toBatchLine(words: readonly string[]): string {
-  return words.map(toWord).join(' ')
+  // Without an alias a link has an empty one; no other word may be empty.
+  return words.map((word, at) => (word === '' && words[at - 1] === 'alias' ? '""' : toWord(word))).join(' ')
 }
 
 function toWord(word: string): string {

@@ -10,6 +10,9 @@ import { linkScope, mainTable, type Op } from '../model/op.ts'
 /** The pod's network namespace as every child process sees it: the runner passes it as descriptor 3. */
 export const podNetns = '/proc/self/fd/3'
 
+/** The host's, as a process in the pod's sees it: the runner passes it as descriptor 4. */
+const hostNetns = '/proc/self/fd/4'
+
 /** Operations that `ip` runs. */
 export type IpOp = Exclude<
   Op,
@@ -43,6 +46,11 @@ export function ipWords(op: IpOp): readonly string[] {
       return ['link', 'add', 'name', op.name, ...newLinkWords(op)]
     case 'macvlan.add':
       return ['link', 'add', 'link', op.dev, 'name', op.name, ...newLinkWords(op)]
+    case 'device.move':
+    case 'device.return': {
+      const netns = op.kind === 'device.move' ? podNetns : hostNetns
+      return ['link', 'set', 'dev', op.dev, 'netns', netns, 'name', op.name, 'alias', op.alias]
+    }
     case 'link.del':
       return ['link', 'del', 'dev', op.dev]
     case 'group.del':
@@ -248,6 +256,7 @@ function toLink(entry: Json): ObservedLink {
     ...optional('hairpin', port['hairpin'], Boolean),
     ...optional('isolated', port['isolated'], Boolean),
     ...optional('peerIndex', entry['link_index'], number),
+    ...optional('on', entry['link'], text),
     ...optional('peerNetnsId', entry['link_netnsid'], number),
     addresses: addresses.filter((a) => 'local' in a).map((a) => `${text(a['local'])}/${text(a['prefixlen'])}`),
   }

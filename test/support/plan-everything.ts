@@ -8,7 +8,7 @@ import type { Invocation } from '../../src/cni/invocation.ts'
 import type { Result } from '../../src/cni/result.ts'
 import type { NetConf } from '../../src/config/net-conf.ts'
 import type { AttachmentKey } from '../../src/model/attachment.ts'
-import { aliasOf, ifbAlias, newMacvlanName } from '../../src/model/names.ts'
+import { aliasOf, ifbAlias, newPodLinkName } from '../../src/model/names.ts'
 import { decodeRecord, encodeRecord } from '../../src/plan/state/state-files.ts'
 import type { Batch } from '../../src/tools/batches.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
@@ -46,8 +46,8 @@ function readBack(key: AttachmentKey, { spec, network }: AssumedAdd): Pick<Assum
 function namesOf(key: AttachmentKey, conf: NetConf, { spec, network }: AssumedAdd): KnownNames {
   const { bridge } = network ?? {}
   const links = [
-    ...[key.ifName, bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer, newMacvlanName(key)],
-    ...[spec?.host?.name, spec?.bandwidth?.egress?.ifb, spec?.macvlan?.master],
+    ...[key.ifName, bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer, newPodLinkName(key)],
+    ...[spec?.host?.name, spec?.bandwidth?.egress?.ifb, spec?.macvlan?.master, spec?.device?.name],
     ...((conf.mode !== 'ipam' && conf.prevResult?.interfaces) || []).map(({ name }) => name),
   ]
   const known = ['lo', ...links].filter((name) => name !== undefined)

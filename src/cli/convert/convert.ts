@@ -11,7 +11,14 @@ import { isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { jsonText, print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
-import { type Converted, converterOf, convertMacvlan, convertMain, isPlainMacvlan } from './plugins.ts'
+import {
+  type Converted,
+  converterOf,
+  convertHostDevice,
+  convertMacvlan,
+  convertMain,
+  isWithoutHostEnd,
+} from './plugins.ts'
 
 export const convertCommand: Command = {
   name: 'convert',
@@ -19,12 +26,12 @@ export const convertCommand: Command = {
   maxWords: 1,
   summary: 'convert a list of upstream plugins into a list with trestle',
   description: [
-    'Reads a .conflist of bridge, ptp or macvlan with host-local or static, portmap, firewall, bandwidth, tuning',
-    'and sbr (standard input without FILE) and prints a list with one trestle in their place. The new list spells out',
-    "defaults that differ from trestle's, merges capabilities, and keeps other plugins after trestle. Behind a plugin",
-    'that stays, like flannel or calico, one chained trestle replaces the rest. Remarks go to standard error. Exit',
-    'code 1: a remark is a warning, and a part of the original has no effect any more. Then `trestle adopt` takes',
-    'over live pods.',
+    'Reads a .conflist of bridge, ptp, macvlan or host-device with host-local or static, portmap, firewall,',
+    'bandwidth, tuning and sbr (standard input without FILE) and prints a list with one trestle in their place. The',
+    "new list spells out defaults that differ from trestle's, merges capabilities, and keeps other plugins after",
+    'trestle. Behind a plugin that stays, like flannel or calico, one chained trestle replaces the rest. Remarks go',
+    'to standard error. Exit code 1: a remark is a warning, and a part of the original has no effect any more. Then',
+    '`trestle adopt` takes over live pods.',
   ].join('\n'),
   options: {},
   examples: [
@@ -110,7 +117,8 @@ function split(plugins: readonly Json[]): Split {
 /** The converter for a plugin that makes the interface; undefined if the other plugins of the list prevent it. */
 function mainConverterOf(plugin: Json, all: readonly Json[]): ((plugin: Json) => Converted) | undefined {
   const type = typeOf(plugin)
-  if (type === 'macvlan') return isPlainMacvlan(plugin, all) ? convertMacvlan : undefined
+  const alone = type === 'macvlan' ? convertMacvlan : type === 'host-device' ? convertHostDevice : undefined
+  if (alone !== undefined) return isWithoutHostEnd(plugin, all) ? alone : undefined
   return type === 'bridge' || type === 'ptp' ? convertMain : undefined
 }
 
@@ -207,8 +215,9 @@ function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniEr
   }
   return new CniError('list-not-convertible', `nothing in this list of "${type}" can be converted`, {
     details:
-      'trestle replaces bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
-      'behind macvlan), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+      'trestle replaces bridge, ptp, macvlan and host-device (the last two without portmap, bandwidth or firewall ' +
+      'behind them, macvlan without linkInContainer), and behind any plugin portmap, firewall, bandwidth, tuning and ' +
+      'sbr',
   })
 }
 

@@ -112,13 +112,13 @@ function backendRemarks(plugin: Json, type: string, key = 'backend'): readonly R
 
 // The upstream macvlan plugin (docs/design.md, "Upstream macvlan") with its IPAM, as keys of trestle.
 
-/** Plugins that work on the host's end of the interface; a macvlan has no host end. */
+/** Plugins that work on the host's end of the interface; a macvlan and a moved device have none. */
 const onHost: readonly unknown[] = ['portmap', 'bandwidth', 'firewall']
 
 const macvlanKeys = [...ofMain, 'master', 'mode', 'mac', 'linkInContainer', 'bcqueuelen']
 
-/** True if mode macvlan can replace the plugin: its master is on the node, and no later plugin needs a host end. */
-export function isPlainMacvlan(plugin: Json, others: readonly Json[]): boolean {
+/** True if a mode without a host end can replace the plugin: no link of the pod is meant, and no later plugin needs one. */
+export function isWithoutHostEnd(plugin: Json, others: readonly Json[]): boolean {
   return lookUp(plugin, 'linkInContainer') !== true && !others.some((other) => onHost.includes(lookUp(other, 'type')))
 }
 
@@ -137,6 +137,29 @@ export function convertMacvlan(plugin: Json): Converted {
       ...queueRemarks(plugin),
       ...ipamRemarks(lookUp(plugin, 'ipam')),
       ...unknownRemarks(plugin, { type: 'macvlan', known: macvlanKeys }),
+    ],
+  }
+}
+
+// The upstream host-device plugin (docs/design.md, "Upstream host-device").
+
+/** Keys that name the device, in the order in which the plugin looks at them. */
+const namingKeys = ['device', 'hwaddr', 'kernelpath', 'pciBusID']
+
+/** The keys for the interface: the plugin takes the first key that names a device, trestle wants one. */
+export function convertHostDevice(plugin: Json): Converted {
+  const given = namingKeys.filter((key) => isGiven(plugin, key) && lookUp(plugin, key) !== '')
+  const [first, ...others] = given
+  return {
+    keys: {
+      mode: 'host-device',
+      ...(first === undefined ? {} : { [first]: lookUp(plugin, first) }),
+      ...keptKeys(plugin),
+    },
+    remarks: [
+      ...others.map((key) => note(`host-device.${key}`, `is left out: the plugin takes the device of "${first}"`)),
+      ...ipamRemarks(lookUp(plugin, 'ipam')),
+      ...unknownRemarks(plugin, { type: 'host-device', known: [...ofMain, ...namingKeys] }),
     ],
   }
 }

@@ -120,7 +120,8 @@ function typeMissing({ conf, steps }: PluginEntry, type: unknown): Found {
 function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
   const unknown = unknownOwnKeys(entry.conf, entry.steps)
   const { found, conf } = readOwn(entry, head)
-  const mode = conf?.mode ?? usualMode(entry.index > 0)
+  const written = lookUp(entry.conf, 'mode')
+  const mode = conf?.mode ?? (isInterfaceMode(written) ? written : usualMode(entry.index > 0))
   return [
     ...unknown,
     ...found,

@@ -90,6 +90,7 @@ function fromRuntime({ conf, index }: PluginEntry, { version }: NetworkHead): Fi
   const given = {
     ...(declared['ipRanges'] === true && !hasRanges ? { ipRanges: [[{ subnet: '192.0.2.0/24' }]] } : {}),
     ...(declared['ips'] === true && ipam['type'] === 'static' ? { ips: ['192.0.2.9/24'] } : {}),
+    ...(declared['deviceID'] === true ? { deviceID: '0000:00:00.0' } : {}),
   }
   return {
     ...(Object.keys(given).length > 0 ? { runtimeConfig: given } : {}),
@@ -113,7 +114,7 @@ function problemOf(error: CniError, { steps }: PluginEntry): Found {
 }
 
 /** Errors about an absent key, which may only be misspelt. */
-const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing']
+const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing', 'device-keys']
 
 function checkOf({ id, path = [] }: CniError): string {
   if (id === 'unsupported-value' || id === 'chained-first') return id
@@ -200,10 +201,19 @@ const featureKeys = [
   ...['removeWhenEmpty', 'allowOverlap'],
 ]
 
+/** Keys of modes without an end of the interface on the host. */
+const hostEndKeys = [...bridgeKeys, 'isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall', 'allowOverlap']
+
+/** Keys of one mode alone. */
+const masterKeys = ['master', 'macvlanMode']
+const deviceKeys = ['device', 'hwaddr', 'kernelpath', 'pciBusID']
+const foreignKeys = [...masterKeys, ...deviceKeys]
+
 const unreadKeys: Readonly<Record<Mode, readonly string[]>> = {
-  bridge: [],
-  ptp: bridgeKeys,
-  macvlan: [...bridgeKeys, 'isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall', 'allowOverlap'],
-  loopback: [...bridgeKeys, ...interfaceKeys, ...featureKeys],
-  chained: [...bridgeKeys, ...interfaceKeys],
+  bridge: foreignKeys,
+  ptp: [...bridgeKeys, ...foreignKeys],
+  macvlan: [...hostEndKeys, ...deviceKeys],
+  'host-device': [...hostEndKeys, ...masterKeys],
+  loopback: [...bridgeKeys, ...foreignKeys, ...interfaceKeys, ...featureKeys],
+  chained: [...bridgeKeys, ...foreignKeys, ...interfaceKeys],
 }

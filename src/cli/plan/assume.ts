@@ -3,6 +3,7 @@
 // those of a node without obstacles.
 
 import { bareAddress, parseCidr, parseMac } from '../../cni/address.ts'
+import { defined } from '../../cni/json.ts'
 import type { Result } from '../../cni/result.ts'
 import { addChained } from '../../commands/attach/chained.ts'
 import { addInterface } from '../../commands/attach/interface.ts'
@@ -10,8 +11,9 @@ import { addLease } from '../../commands/attach/lease.ts'
 import type { ChainedPort, InterfacePort } from '../../commands/attach/ports.ts'
 import { removeAttachment, type TeardownPort } from '../../commands/teardown/remove-attachment.ts'
 import type { ChainedNetConf, DeviceQuery, InterfaceNetConf, NetConf } from '../../config/net-conf.ts'
+import { homecomingOf } from '../../drivers/attach.ts'
 import type { ChainedSurroundings } from '../../drivers/chained.ts'
-import type { Device } from '../../drivers/driver.ts'
+import type { Around, Device } from '../../drivers/driver.ts'
 import { deviceOf } from '../../drivers/drivers.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
 import { type AttachmentSpec, type Lease, type NetworkSpec, noLease } from '../../model/attachment.ts'
@@ -232,8 +234,9 @@ function delegatePlan(type: string, verb: DelegateRun['verb'], because: string):
 }
 
 /** The named link, else eth0, as an Ethernet interface. */
-function assumedDevice({ value: name = 'eth0' }: DeviceQuery): Device {
-  return { name, link: { ...lo, name, mac: '02:00:00:00:00:01', mtu: 1500, addresses: [] }, isWireless: false }
+function assumedDevice({ key, value = 'eth0' }: DeviceQuery): Device {
+  const name = key === 'master' || key === 'device' ? value : 'eth0'
+  return { name, link: link(name, { mac: '02:00:00:00:00:01' }), isWireless: false }
 }
 
 function flagsOf({ port }: AttachmentSpec) {
@@ -344,6 +347,14 @@ export async function assumedDel(
   return type === undefined ? plans : [...plans, delegatePlan(type, 'DEL', `${type} has leased the addresses`)]
 }
 
+/** The device in the pod, as the ADD has left it. */
+function assumedAround({ pod, device }: AttachmentSpec): Around {
+  const name = pod?.name ?? ''
+  const { mac = '', mtu = 0 } = device ?? {}
+  const inPod = link(name, { mac, mtu, ...defined({ alias: device?.name, kind: device?.kind }) })
+  return { host: new Map(), pod: new Map([[name, inPod]]) }
+}
+
 /** The effects of a DEL on a node without obstacles. Pushes the plans of the DEL to `plans`. */
 export function recordingTeardown(plans: ShownPlan[]): TeardownPort {
   return {
@@ -352,6 +363,7 @@ export function recordingTeardown(plans: ShownPlan[]): TeardownPort {
       return { plan, outcomes: plan.stages.map(({ id }) => ({ id, done: [] })) }
     },
     lookAtPresent: (links, chains) => ({ links: new Set(links), unused: chains }),
+    lookForDevice: async (moved) => homecomingOf(moved, assumedAround(moved)).ops,
     lookAtElements: async () => [],
     removeUpstream: async () => [],
     waitForRebuilds: async () => undefined,

@@ -2,16 +2,18 @@
 // The effects of an ADD on this machine: looks, state, addresses, a delegated plugin.
 
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import type { ChainedNetConf, InterfaceNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
+import type { ChainedNetConf, DeviceQuery, InterfaceNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../drivers/chained.ts'
+import type { Device } from '../../drivers/driver.ts'
 import { bridgeOf } from '../../drivers/drivers.ts'
+import { deviceInUse, hasDevice } from '../../drivers/host-device.ts'
 import { tablesInUse } from '../../features/sbr.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { ifbName } from '../../model/names.ts'
-import type { AttachmentRecord } from '../../model/record.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { type NamesIn, namesIn } from '../../system/files/files.ts'
-import { chainedFiles, directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
+import { chainedFiles, directoryNameOf, type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { claim, delegatedLease, type LeaseRequest, ownLease } from '../../system/ipam/ipam.ts'
 import { findDevice } from '../../system/kernel/devices.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
@@ -19,11 +21,19 @@ import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { observeHost, observeHostLinks, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import type { Run } from '../../system/process/runner.ts'
-import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
+import {
+  allNetworks,
+  allRecords,
+  finish,
+  pendingFile,
+  readNetwork,
+  type StoredRecord,
+  writePending,
+} from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { reclaimOrphans } from '../recover/collect.ts'
 import { healBeforeAdd } from '../recover/recover.ts'
-import { reclaimDead } from '../teardown/attachments.ts'
+import { isDead, reclaimDead, teardown } from '../teardown/attachments.ts'
 import { type Addition, reservePortsOf } from './intent.ts'
 import type { ChainedPort, InterfacePort, LeasePort, OrphanLink, PodPort } from './ports.ts'
 import { holderElsewhere, holderHere, requireApart } from './range-overlap.ts'
@@ -71,7 +81,7 @@ export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPla
   return {
     ...podPort(attaching, at, files),
     ...leasePort(attaching),
-    lookAtDevice: async (query) => await findDevice(context.run, query),
+    lookAtDevice: async (query) => await lookAtDevice(attaching, query),
     lookAtRanges: async (network) => await requireApart(context, conf, { key, network, known: readNetwork(files) }),
     lookAtTables: async (families) => tablesInUse(await observePod(context.run, at.netns.fd, families)),
     delegate: async (type) => await delegatedOf(attaching, type),
@@ -114,6 +124,19 @@ function requestOf({ context, conf, files, key, names }: Attaching<NetConf>, ipa
   const elsewhere = holderElsewhere(context, { conf, files, names })
   const here = holderHere(context, { conf, files, key })
   return { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, names, elsewhere, here }
+}
+
+/** A dead pod gives its device back; what a live one has is refused. Throws CniError 7. */
+async function lookAtDevice({ context, key }: Attaching<NetConf>, query: DeviceQuery): Promise<Device> {
+  const found = await findDevice(context.run, query)
+  if (query.key === 'master') return found
+  const has = ({ record }: StoredRecord) =>
+    record.spec !== undefined && !sameKey(record.key, key) && hasDevice(record.spec, query, found.link)
+  const holder = allRecords().find(has)
+  if (holder === undefined) return found
+  if (!isDead(holder, context)) throw deviceInUse(query, describeHolder(holder.record))
+  await teardown(context, networkFiles(holder.record.key.network), holder.record)
+  return await findDevice(context.run, query)
 }
 
 async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: string): Promise<OrphanLink> {

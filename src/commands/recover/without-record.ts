@@ -3,23 +3,25 @@
 // reserved is given back.
 
 import type { Invocation } from '../../cni/invocation.ts'
-import { asObject, lookUp } from '../../cni/json.ts'
+import { asObject, defined, lookUp } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
-import type { AttachmentKey, Role } from '../../model/attachment.ts'
-import { hostLinkName, ifbName } from '../../model/names.ts'
+import { attachmentSeen, hostDeviceMode } from '../../drivers/host-device.ts'
+import type { AttachmentKey, AttachmentSpec, Role } from '../../model/attachment.ts'
+import { hostLinkName, ifbName, newPodLinkName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Rediscovered } from '../../plan/recovery/verdicts.ts'
 import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
-import { observeTables } from '../../system/kernel/observe.ts'
+import { closeNetns, identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
+import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
 import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
 import { intentReservedBy, isReserved } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import { keyOf, rolesOf, withoutSpec } from '../call/attachment-records.ts'
-import type { CallContext } from '../call/context.ts'
+import { type CallContext, openIfThere } from '../call/context.ts'
 import { teardownWithoutRecord } from '../teardown/attachments.ts'
 import { hasMacCheck, isRecorded } from '../teardown/removal-port.ts'
 import { cachedParts, podsWithoutRecord, reserveFound, withPortsTo } from './recover.ts'
@@ -50,9 +52,11 @@ export async function removeWithoutRecord(
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const reserved = [directoryNameOf(files), undefined].flatMap((network) => intentReservedBy(key, network) ?? [])
     for (const holder of reserved) requireOwnHost(holder, context.identity)
-    const isThere = isLinked || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
+    const seen = role === 'main' ? await deviceWithoutRecord(context, { call, conf, key }) : undefined
+    const isThere =
+      isLinked || seen !== undefined || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
-      const record = withoutSpec(context, key)
+      const record = { ...withoutSpec(context, key, seen && identityOfNetns(call.netns)), ...defined({ seen }) }
       await orPending(record, () => teardownWithoutRecord(context, files, record))
     }
     forgetUnreadable(files, key)
@@ -118,12 +122,47 @@ function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: 
 }
 
 /**
+ * A device of the host in the pod, or on its way home under another name: mode host-device leaves it an alias. No
+ * process in another mode, nor where nothing is to be seen.
+ */
+async function deviceWithoutRecord(
+  context: CallContext,
+  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
+): Promise<AttachmentSpec | undefined> {
+  const root = rootOf(conf)
+  if (lookUp(root, 'mode') !== hostDeviceMode) return undefined
+  const netns = netnsState(identityOfNetns(call.netns)) === 'live' ? openIfThere(context, call.netns) : undefined
+  try {
+    if (netns !== undefined) {
+      const { links } = await observePod(context.cleanup, netns.fd)
+      return attachmentSeen(key, links.get(key.ifName) ?? links.get(newPodLinkName(key)))
+    }
+    const device = lookUp(root, 'device')
+    if (typeof device !== 'string' || device === '' || linkExists(device)) return undefined
+    const { links } = await observeHost(context.cleanup)
+    return attachmentSeen(
+      key,
+      [...links.values()].find(({ alias }) => alias === device),
+    )
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: cannot look for the device of ${key.ifName}: ${(error as Error).message}\n`)
+    return undefined
+  } finally {
+    if (netns !== undefined) closeNetns(netns)
+  }
+}
+
+/**
  * Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing.
  */
-function asksForMacCheck({ stdin }: DelConf): boolean {
+function asksForMacCheck(conf: DelConf): boolean {
+  return lookUp(rootOf(conf), 'macspoofchk') === true
+}
+
+function rootOf({ stdin }: DelConf) {
   try {
-    return lookUp(asObject(JSON.parse(stdin)), 'macspoofchk') === true
+    return asObject(JSON.parse(stdin))
   } catch {
-    return false
+    return {}
   }
 }

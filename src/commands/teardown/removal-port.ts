@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effects of a teardown on this machine, and the removal of attachments with them.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { bareAddress } from '../../cni/address.ts'
+import { homecomingOf } from '../../drivers/attach.ts'
 import { conditionChains } from '../../features/port-conditions.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
-import type { Element } from '../../model/op.ts'
+import type { Element, Op } from '../../model/op.ts'
 import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model/record.ts'
-import { type Removal, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
+import { notHome, type Removal, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
-import { observeTable, observeTables } from '../../system/kernel/observe.ts'
+import { observeHost, observePod, observeTable, observeTables } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import { releaseAddresses } from '../../system/store/addresses.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
@@ -57,7 +60,7 @@ interface Leaving {
 async function remove(context: CallContext, removal: Removal, leaving: Leaving): Promise<readonly Error[]> {
   const { netns } = leaving.record
   // Where the namespace is gone, so is what it had.
-  const isLive = removal.pod.length > 0 && netnsState(netns) === 'live'
+  const isLive = (removal.pod.length > 0 || removal.moved !== undefined) && netnsState(netns) === 'live'
   const pod = isLive ? openIfThere(context, netns.path) : undefined
   try {
     const place = { run: context.cleanup, ...(pod && { netnsFd: pod.fd }) }
@@ -92,6 +95,8 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
       links: new Set(links.filter(linkExists)),
       unused: unusedChains(key, chains),
     }),
+    lookForDevice: async (moved) =>
+      await lookForDevice(context, place, { moved, isLast: record.pendingCleanup !== undefined }),
     lookAtElements: async () => await elementsWithoutRecord(context, files, key),
     removeUpstream: async (upstream) => await removeUpstream(context.cleanup, { ...upstream, key }),
     withdraw: () => {
@@ -121,6 +126,35 @@ async function waitForRebuilds(context: CallContext, { ifName, containerId }: At
   await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
 }
 
+/** How long a device is waited for that the kernel brings home from a namespace that is gone, and how often looked at. */
+const homecomingMs = 2000
+const homecomingPauseMs = 50
+
+/**
+ * How the device gets home. `isLast`: an earlier call has waited in vain: what is missing is reported on stderr. Throws
+ * CniError 109 where it is to come still.
+ */
+async function lookForDevice(
+  { cleanup }: CallContext,
+  { netnsFd }: PlanPlace,
+  { moved, isLast }: { readonly moved: AttachmentSpec; readonly isLast: boolean },
+): Promise<readonly Op[]> {
+  const endsAtMs = nowMs() + homecomingMs
+  for (;;) {
+    const [host, pod] = await Promise.all([
+      observeHost(cleanup),
+      netnsFd === undefined ? undefined : observePod(cleanup, netnsFd),
+    ])
+    const { ops, missing, isAwaited = false } = homecomingOf(moved, { host: host.links, pod: pod?.links })
+    if (missing === undefined) return ops
+    if (!isAwaited || nowMs() > endsAtMs) {
+      if (isAwaited && !isLast) throw notHome(moved.key, missing)
+      process.stderr.write(`trestle: ${missing}\n`)
+      return ops
+    }
+    await sleep(homecomingPauseMs)
+  }
+}
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
 function ownGroup({ identity }: CallContext): number {
   return 0x40000000 + identity.pid

@@ -2,8 +2,8 @@
 // Takes one attachment down: DEL, the undo of a failed ADD, GC, and the rests of a killed call. A failure in the kernel
 // does not stop it: it is written into the record, and the attachment's addresses and ports stay reserved.
 
-import type { HostPort } from '../../model/attachment.ts'
-import type { Element } from '../../model/op.ts'
+import type { AttachmentSpec, HostPort } from '../../model/attachment.ts'
+import type { Element, Op } from '../../model/op.ts'
 import { errorsIn, opsOf } from '../../plan/order/stage.ts'
 import {
   chainsPlan,
@@ -21,6 +21,8 @@ import type { RunPort } from '../call/beside.ts'
 export interface TeardownPort extends RunPort {
   readonly markLeaving: () => void
   readonly waitForRebuilds: () => Promise<void>
+  /** Looks where the link of the host is. Throws CniError 109 for one that is to come home, and has not yet. */
+  readonly lookForDevice: (moved: AttachmentSpec) => Promise<readonly Op[]>
   readonly lookAtPresent: (links: readonly string[], chains: readonly string[]) => Present
   /** The elements of an attachment without a record. */
   readonly lookAtElements: () => Promise<readonly Element[]>
@@ -39,7 +41,7 @@ export interface TeardownPort extends RunPort {
  * or a call that rebuilds rules keeps it waiting too long.
  */
 export async function removeAttachment(port: TeardownPort, removal: Removal, hasPod: boolean): Promise<TornDown> {
-  const { key, host, chains, reserved, upstream, hasRecord } = removal
+  const { key, host, moved, chains, reserved, upstream, hasRecord } = removal
   // Calls that rebuild the rules of all pods read the records under the machine's lock. From the mark on they leave
   // this attachment out; a call that read before is waited for, so that no removed element is written once more.
   if (!removal.isLeftOut) port.markLeaving()
@@ -47,10 +49,14 @@ export async function removeAttachment(port: TeardownPort, removal: Removal, has
   const present = port.lookAtPresent(linksIn(host), chains)
   const failures: Error[] = []
   const isInTables = reserved === undefined && key.role !== 'ipam'
-  const elements = isInTables ? await port.lookAtElements().catch((error: Error) => keep(failures, error, removal)) : []
+  const elements = isInTables
+    ? await port.lookAtElements().catch((error: Error) => failed(failures, rulesLeft(key, error)))
+    : []
+  const home =
+    moved === undefined ? [] : await port.lookForDevice(moved).catch((error: Error) => failed(failures, error))
   const shared = chains.filter((chain) => !present.unused.includes(chain))
   const isWhole = shared.length === 0 && failures.length === 0
-  const run = await port.run(teardownPlan({ removal, hasPod, present, elements, isWhole }))
+  const run = await port.run(teardownPlan({ removal, hasPod, home, present, elements, isWhole }))
   failures.push(...errorsIn(run))
   if (shared.length > 0) {
     // When two pods leave at once, the last of them must see no other user of a chain: look again.
@@ -73,7 +79,8 @@ export async function removeAttachment(port: TeardownPort, removal: Removal, has
   return { failures, refused }
 }
 
-function keep(failures: Error[], error: Error, { key }: Removal): readonly Element[] {
-  failures.push(rulesLeft(key, error))
+/** Keeps the failure of a look, which saw nothing then. */
+function failed(failures: Error[], error: Error): readonly never[] {
+  failures.push(error)
   return []
 }

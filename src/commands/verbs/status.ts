@@ -10,13 +10,14 @@ import { hasIpv6 } from '../../config/config.ts'
 import type { DeviceQuery, NetConf, OwnNetConf, PoolIpam, Range } from '../../config/net-conf.ts'
 import { mostBridgePorts } from '../../drivers/bridge.ts'
 import { bridgeOf, deviceOf } from '../../drivers/drivers.ts'
+import { hasDevice } from '../../drivers/host-device.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
-import { deviceName } from '../../system/kernel/devices.ts'
+import { isDeviceThere } from '../../system/kernel/devices.ts'
 import { bridgePorts } from '../../system/kernel/kernel-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
@@ -24,7 +25,7 @@ import { nowMs } from '../../system/process/clock.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Deadline } from '../../system/process/runner.ts'
 import { holderOf } from '../../system/store/addresses.ts'
-import { readNetwork } from '../../system/store/records.ts'
+import { readNetwork, someRecord } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/collect.ts'
@@ -214,8 +215,13 @@ function requireFreePort(name: string): void {
 }
 
 function requireDevice(query: DeviceQuery): void {
-  if (deviceName(query) !== undefined) return
-  const { value } = query
+  if (isDeviceThere(query) !== false) return
+  const { key, value } = query
+  if (key !== 'master') {
+    // A pod that has it gives it back.
+    if (someRecord(({ record: { spec } }) => spec !== undefined && hasDevice(spec, query, undefined))) return
+    throw notReady('not-ready-device', `${key}: the node has no interface for ${value}`, 'see what it has: ip -d link')
+  }
   const what = value === undefined ? 'no interface has a default route' : `the node has no interface ${value}`
   throw notReady('not-ready-master', what, 'name an interface of the node: "master"; ip -br link shows them')
 }

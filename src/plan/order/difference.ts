@@ -177,6 +177,8 @@ function isNear(is: number, wanted: number, margin = 8): boolean {
 type LinkKind =
   | 'veth.add'
   | 'macvlan.add'
+  | 'device.move'
+  | 'device.return'
   | 'bridge.add'
   | 'ifb.add'
   | `vlan.${string}`
@@ -195,6 +197,8 @@ function linkDifference(op: LinkOp, place: ObservedNamespace, observed: Observed
       return vethDifference(op, observed)
     case 'macvlan.add':
       return macvlanDifference(op, observed)
+    case 'device.move':
+      return podEndDifference(op, observed)
     case 'bridge.add':
       return onLink(place, op.name, (link) => valueDifference(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
     case 'ifb.add':
@@ -208,6 +212,7 @@ function linkDifference(op: LinkOp, place: ObservedNamespace, observed: Observed
       return place.links.has(op.dev) ? [`${op.dev} is still there`] : []
     case 'addr.del':
       return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
+    case 'device.return':
     case 'group.del':
     case 'link.group':
     case 'link.name':
@@ -270,6 +275,7 @@ function vethDifference(op: Extract<Op, { kind: 'veth.add' }>, observed: Observe
 function podEndDifference(op: MakingOp, { host, pod }: Observed): readonly string[] {
   if (pod === undefined) return []
   if (op.kind === 'macvlan.add') return macvlanInPod(op, pod, host.links.get(op.dev))
+  if (op.kind === 'device.move') return deviceInPod(op, pod)
   const hostEnd = host.links.get(op.name)
   return onLink(pod, op.peer, (link) => [
     ...valueDifference(`MAC of ${op.peer}`, link.mac, op.peerMac),
@@ -293,6 +299,14 @@ function macvlanInPod(
     ...valueDifference(`MAC of ${op.ifName}`, link.mac, op.mac),
     ...valueDifference(`MTU of ${op.ifName}`, link.mtu, op.mtu),
     ...(master === undefined ? [] : valueDifference(`master of ${op.ifName}`, link.peerIndex ?? 0, master.index)),
+  ])
+}
+
+function deviceInPod(op: Extract<Op, { kind: 'device.move' }>, pod: ObservedNamespace): readonly string[] {
+  return onLink(pod, op.ifName, (link) => [
+    ...valueDifference(`kind of ${op.ifName}`, link.kind ?? 'none', op.of ?? 'none'),
+    ...valueDifference(`MAC of ${op.ifName}`, link.mac, op.mac),
+    ...valueDifference(`MTU of ${op.ifName}`, link.mtu, op.mtu),
   ])
 }
 

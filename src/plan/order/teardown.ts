@@ -4,11 +4,12 @@
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { linkRemovals, podTeardownOps, teardownOps } from '../../drivers/attach.ts'
+import { driverOf } from '../../drivers/drivers.ts'
 import { loopbackGuard } from '../../features/host-ports.ts'
 import { hairpinLink } from '../../features/masquerade.ts'
 import { chainRemovals, chainsBehind, conditionChains } from '../../features/port-conditions.ts'
 import { flowsAfterDel } from '../../features/port-flows.ts'
-import type { AttachmentKey, HostPort } from '../../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import { hostLinkName, ifbName } from '../../model/names.ts'
 import { type Element, elementOps, type Op } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
@@ -29,9 +30,13 @@ export interface Present {
   readonly unused: readonly string[]
 }
 
-/** A removal to be made. `elements`: of an attachment without a record; `isWhole`: flows end with it. */
+/**
+ * A removal to be made. `home`: brings a link of the host home; `elements`: of an attachment without a record;
+ * `isWhole`: flows end with it.
+ */
 interface TearingDown {
   readonly removal: Removal
+  readonly home: readonly Op[]
   readonly hasPod: boolean
   readonly present: Present
   readonly elements: readonly Element[]
@@ -42,12 +47,14 @@ interface TearingDown {
  * Pod, then host: links, limits and rules, each tool beside the others. A link that is gone needs no process. Flows
  * into the pod end when its rules are gone, before others may have its addresses and ports.
  */
-export function teardownPlan({ removal, hasPod, present, elements, isWhole }: TearingDown): Plan {
+export function teardownPlan({ removal, hasPod, home, present, elements, isWhole }: TearingDown): Plan {
   const own = removal.host.filter((op, _, all) => isStillNeeded(op, all, present.links))
   const rules = [...elementOps(elements, 'nft.del'), ...chainRemovals([...present.unused, ...chainsBehind(elements)])]
-  const links = own.filter((op) => !isOfRules(op))
+  const links = [...own.filter((op) => !isOfRules(op)), ...home.filter((op) => op.in === 'host')]
+  const fromPod = home.filter((op) => op.in === 'pod')
   const stages: readonly Stage[] = [
     { id: 'pod', run: { kind: 'batch', ops: hasPod ? removal.pod : [], tolerates: 'refusals' }, after: [] },
+    { id: 'home', run: { kind: 'batch', ops: fromPod, tolerates: 'absent' }, after: ['pod'], anyway: true },
     removalStage('links', links, proofOfLinks),
     removalStage('rules', [...own.filter(isOfRules), ...rules], proofOfRules),
   ]
@@ -86,7 +93,13 @@ export function hasRules({ host }: Removal): boolean {
 /** The kernel ends a removal with a grace period. The stage does not wait for it where an earlier proof shows the end. */
 function removalStage(id: string, ops: readonly Op[], proofOf: (ops: readonly Op[]) => EarlyProof | undefined): Stage {
   const proof = proofOf(ops)
-  return { id, run: { kind: 'batch', ops, tolerates: 'absent' }, after: ['pod'], anyway: true, ...(proof && { proof }) }
+  return {
+    id,
+    run: { kind: 'batch', ops, tolerates: 'absent' },
+    after: ['home'],
+    anyway: true,
+    ...(proof && { proof }),
+  }
 }
 
 function isOfRules({ kind }: Op): boolean {
@@ -98,6 +111,13 @@ export function rulesLeft({ ifName, containerId }: AttachmentKey, cause: Error):
   return new CniError('cleanup-incomplete', `rules of ${ifName} of container ${containerId} may be left`, {
     details: `${cause.message}\nits reservations stay until a later call removes them`,
     cause,
+  })
+}
+
+/** The device of an attachment that the kernel is to bring home, and has not yet. */
+export function notHome({ ifName, containerId }: AttachmentKey, missing: string): CniError {
+  return new CniError('cleanup-incomplete', `device of ${ifName} of container ${containerId}: ${missing}`, {
+    details: 'a later call looks once more',
   })
 }
 
@@ -132,6 +152,8 @@ export interface Removal {
   readonly host: readonly Op[]
   /** What does not go with an interface of ours, in a sandbox that lives on. */
   readonly pod: readonly Op[]
+  /** Of an attachment that may have a link of the host in its pod: where that is takes a look. */
+  readonly moved?: AttachmentSpec
   /** Chains of port conditions, which others may have too. */
   readonly chains: readonly string[]
   /** Absent: what says that it is its own, and the elements that lead there. */
@@ -146,11 +168,11 @@ export interface Removal {
 
 /** By its record. `group`: a link group that is the caller's alone. */
 export function removalOf(
-  record: Pick<AttachmentRecord, 'key' | 'spec' | 'pendingCleanup' | 'adopted' | 'delegatedIpam'>,
+  record: Pick<AttachmentRecord, 'key' | 'spec' | 'seen' | 'pendingCleanup' | 'adopted' | 'delegatedIpam'>,
   group: number,
 ): Removal {
-  const { key, spec, pendingCleanup, adopted, delegatedIpam } = record
-  if (spec === undefined) return { ...removalFromIds(key, group), hasRecord: true }
+  const { key, spec, seen, pendingCleanup, adopted, delegatedIpam } = record
+  if (spec === undefined) return { ...removalFromIds(key, group), ...movedIn(seen), hasRecord: true }
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
   // The interface comes before the plugin's addresses: an ADD may have ended after reserving, before writing them down.
   const isUnknown = delegatedIpam !== undefined && addresses.length === 0
@@ -158,12 +180,17 @@ export function removalOf(
     key,
     host: teardownOps(spec, group),
     pod: podTeardownOps(spec),
+    ...movedIn(spec),
     chains: conditionChains(spec.hostPorts),
     reserved: { ports: spec.hostPorts?.ports ?? [], ...(!isUnknown && { addresses }), cooldownS: spec.cooldownS },
     ...(adopted && { upstream: { dataDir: adopted.dataDir, addresses } }),
     hasRecord: true,
     isLeftOut: pendingCleanup !== undefined,
   }
+}
+
+function movedIn(spec: AttachmentSpec | undefined): Pick<Removal, 'moved'> {
+  return spec !== undefined && driverOf(spec).homecoming !== undefined ? { moved: spec } : {}
 }
 
 /** By its ids alone. Only a main attachment has links; a chained one shares its ids with it. */

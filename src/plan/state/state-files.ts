@@ -13,6 +13,7 @@ import type {
   BridgePort,
   BridgeSpec,
   ChainedSpec,
+  DeviceSpec,
   FormerGateway,
   HostPort,
   HostPortSpec,
@@ -153,6 +154,17 @@ const chained = object<ChainedSpec>({
   ingressPolicy: optionalWord,
 })
 
+const device = object<DeviceSpec>({
+  name: text,
+  asked: text,
+  mac: text,
+  mtu: number,
+  up: flag,
+  kind: optionalText,
+  alias: optionalText,
+  driver: optionalText,
+})
+
 const attachment = object<AttachmentSpec>({
   key,
   mode: word,
@@ -176,6 +188,7 @@ const attachment = object<AttachmentSpec>({
   sbr: optional(object<SbrSpec>({ sources: listOf(source), moved: listOf(route) })),
   chained: optional(chained),
   macvlan: optional(object<MacvlanSpec>({ master: text, mode: word })),
+  device: optional(device),
   isPool: flag,
   cooldownS: number,
 })

@@ -147,6 +147,7 @@ function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | un
     args: [`--net=${podNetns}`, '--', ...wordsOf(batch, tool)],
     ...(tool.stdin ? { stdin: tool.stdin } : {}),
     ...netns,
+    ...(batch.ops.some(({ kind }) => kind === 'device.return') && { hasHome: true }),
   }
 }
 

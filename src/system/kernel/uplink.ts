@@ -23,6 +23,11 @@ export function uplinkName(): string | undefined {
   return defaultRouteLinks4()[0] ?? defaultRouteLinks6()[0]
 }
 
+/** Whether a default route of the host goes through the link. */
+export function isUplink(name: string): boolean {
+  return defaultRouteLinks4().includes(name) || defaultRouteLinks6().includes(name)
+}
+
 /** Whether no link with IPv6 has a smaller MTU. False where there are so many that the routes are read faster. */
 function hasNoSmaller(than: number, names?: NamesIn): boolean {
   const links = nodeLinks(names)

@@ -3,6 +3,7 @@
 // what they say, and a bound on what they may print.
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { CniError } from '../../cni/error.ts'
 import { stateRoot } from '../files/state.ts'
@@ -16,7 +17,7 @@ import { openStandardFiles, watchSize } from './unnamed-file.ts'
 /** Hands out how to give a process its input: once, and all of it. It is in the pipe, and its end, when that returns. */
 type Later = (give: (text: string) => void) => void
 
-/** One process to run. `netnsFd` becomes its descriptor 3. */
+/** One process to run. `netnsFd` becomes its descriptor 3; with `hasHome` our own network namespace is 4. */
 export interface Command {
   readonly file: string
   readonly args: readonly string[]
@@ -25,6 +26,7 @@ export interface Command {
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>
   readonly netnsFd?: number
+  readonly hasHome?: boolean
   /**
    * Whether its work is done, though it has not ended; asked each millisecond while it has nothing on stderr. It is
    * then killed: in a request to the kernel it ends with that, and it makes no further one.
@@ -166,16 +168,17 @@ function watchFor({ isDone }: Command, child: ChildProcess, look: () => void): N
 
 /** In a process group of its own, so that it can be ended with what it starts itself. */
 function spawned(command: Command, starter: Starter | undefined) {
-  const { env, netnsFd, kind = 'tool' } = command
+  const { env, netnsFd, hasHome, kind = 'tool' } = command
   const { file, args } = onHost(command)
   const starting = starter?.(kind)
   const input = typeof command.stdin === 'function' ? undefined : (command.stdin ?? '')
   const files = command.isInFiles ? openStandardFiles(stateRoot(), { input, limitBytes: outputLimitBytes }) : []
+  const home = hasHome ? openSync('/proc/self/ns/net', 'r') : undefined
   const isGone = () => {
     starting?.ended()
     for (const each of files) each?.close()
   }
-  const inherited = [netnsFd, starting?.fd].filter((fd) => fd !== undefined)
+  const inherited = [netnsFd, home, starting?.fd].filter((fd) => fd !== undefined)
   try {
     const child = spawn(file, args, {
       env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
@@ -187,6 +190,8 @@ function spawned(command: Command, starter: Starter | undefined) {
   } catch (error) {
     isGone()
     throw error
+  } finally {
+    if (home !== undefined) closeSync(home)
   }
 }
 

@@ -58,6 +58,11 @@ describe('conf-examples', () => {
   beforeEach(() => {
     host = openHost()
     addUplink(host)
+    // Of host-device.conflist.
+    const lan = host.pod('lan')
+    const peer = ['peer', 'name', 'lan1', 'netns', lan.slice('/run/netns/'.length)]
+    expect(host.run('ip', ['link', 'add', 'eth1', 'type', 'veth', ...peer]).code).toBe(0)
+    host.inPod(lan, 'ip', ['link', 'set', 'lan1', 'up'])
   })
   afterEach(() => host.close())
 

@@ -57,6 +57,10 @@ const modes: readonly (readonly [string, object])[] = [
     'macvlan',
     net({ mode: 'macvlan', master: 'up0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'], tuning: everything.tuning }),
   ],
+  [
+    'host-device',
+    net({ mode: 'host-device', device: 'up0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'], tuning: everything.tuning }),
+  ],
   ['loopback', net({ mode: 'loopback' })],
 ]
 

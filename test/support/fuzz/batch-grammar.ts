@@ -50,7 +50,8 @@ function lineProblem(line: string, { links, aliases }: KnownNames): string | und
     keywords.has(word) ||
     links.has(word) ||
     (before === 'alias' && aliases.includes(word)) ||
-    word === '/proc/self/fd/3' ||
+    (before === 'alias' && word === '') ||
+    ['/proc/self/fd/3', '/proc/self/fd/4'].includes(word) ||
     [address, mac, amount].some((pattern) => pattern.test(word))
   const at = words.findIndex((word, index) => !isKnown(word, words[index - 1]))
   return at < 0 ? undefined : `${JSON.stringify(words[at])} is no word of a batch: ${line}`

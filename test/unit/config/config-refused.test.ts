@@ -11,8 +11,14 @@ describe('refused values', () => {
   it.each<[Json, string]>([
     [{ isGateway: 'yes' }, 'isGateway: "yes" is not true or false'],
     [{ ipMasq: 1 }, 'ipMasq: 1 is not true or false'],
-    [{ mode: 'Bridge' }, 'mode: "Bridge" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
-    [{ mode: 'ipvlan' }, 'mode: "ipvlan" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
+    [
+      { mode: 'Bridge' },
+      'mode: "Bridge" is not one of "bridge", "ptp", "macvlan", "host-device", "loopback", "chained"',
+    ],
+    [
+      { mode: 'ipvlan' },
+      'mode: "ipvlan" is not one of "bridge", "ptp", "macvlan", "host-device", "loopback", "chained"',
+    ],
     [
       { mode: 'macvlan', master: 'a/b' },
       'master: "a/b" is not an interface: interface name contains / or : or whitespace characters',
@@ -21,6 +27,37 @@ describe('refused values', () => {
       { mode: 'macvlan', bandwidth: { ingressRate: 8000 } },
       'bandwidth: mode macvlan has no end on the host, which this needs',
     ],
+    [
+      { mode: 'host-device', device: 'eth1', bandwidth: { ingressRate: 8000 } },
+      'bandwidth: mode host-device has no end on the host, which this needs',
+    ],
+    [{ mode: 'host-device' }, 'device: no device is named'],
+    [{ mode: 'host-device', device: '' }, 'device: no device is named'],
+    [
+      { mode: 'host-device', device: 'eth1', hwaddr: '0a:00:00:00:00:01' },
+      'device: names a device, and so does hwaddr',
+    ],
+    [
+      { mode: 'host-device', device: 'eth1', runtimeConfig: { deviceID: '0000:00:03.0' } },
+      'device: names a device, and so does deviceID',
+    ],
+    [{ mode: 'host-device', device: 'a/b' }, 'device: "a/b" is not an interface'],
+    [{ mode: 'host-device', hwaddr: '0a:00:00:00:00' }, 'hwaddr: "0a:00:00:00:00" is not a MAC address'],
+    [{ mode: 'host-device', hwaddr: '0a:00-00:00:00:01' }, 'hwaddr: "0a:00-00:00:00:01" is not a MAC address'],
+    ...[
+      ...['/sys/class/net/eth1', 'devices/x', '/sys/devices', '/sys/devices/', '/sys/devices/a/../../class'],
+      ...['/sys/devices/./a', '/sys/devices//a', '/sys/devices/a b'],
+    ].map((kernelpath): [Json, string] => [
+      { mode: 'host-device', kernelpath },
+      `kernelpath: "${kernelpath}" is not a path below /sys/devices`,
+    ]),
+    ...['0000:00:03', '00:03.0', '0000:00:03.8', '../0000:00:03.0', '0000:00:03.0/..', 'mlx5_core.sf.4'].map(
+      (pciBusID): [Json, string] => [{ mode: 'host-device', pciBusID }, `pciBusID: "${pciBusID}" is not a PCI address`],
+    ),
+    ...['..', '.', 'a/b', '0000:00:03.0/../x'].map((deviceID): [Json, string] => [
+      { mode: 'host-device', runtimeConfig: { deviceID } },
+      `runtimeConfig.deviceID: "${deviceID}" is not a PCI address, or a name on the auxiliary bus`,
+    ]),
     [{ mode: 'chained' }, 'prevResult: This plugin must be called as chained plugin'],
     [{ mode: 'ptp' }, 'ipam: missing: mode ptp routes by address'],
     [{ mode: 'ptp', ipam: {} }, 'ipam: missing: mode ptp routes by address'],

@@ -164,6 +164,30 @@ describe('modes and roles', () => {
     expect(['bridge', 'macvlan', 'isGateway', 'enabledad'].filter((key) => key in conf)).toEqual(expected)
   })
 
+  it.each<[Json, object]>([
+    [{ device: 'eth1' }, { key: 'device', value: 'eth1' }],
+    [{ hwaddr: '0A-00-00-00-00-01' }, { key: 'hwaddr', value: '0a:00:00:00:00:01' }],
+    [{ hwaddr: '0a00.0000.0001' }, { key: 'hwaddr', value: '0a:00:00:00:00:01' }],
+    [
+      { kernelpath: '/sys/devices/pci0000:00/0000:00:1f.6' },
+      { key: 'kernelpath', value: '/sys/devices/pci0000:00/0000:00:1f.6' },
+    ],
+    [{ pciBusID: '0000:3B:02.1' }, { key: 'pciBusID', value: '0000:3b:02.1' }],
+    [{ pciBusID: '10000:e1:00.0' }, { key: 'pciBusID', value: '10000:e1:00.0' }],
+    // Multus writes what the runtime allocated under both keys.
+    [
+      { pciBusID: 'mlx5_core.sf.4', runtimeConfig: { deviceID: 'mlx5_core.sf.4' } },
+      { key: 'deviceID', value: 'mlx5_core.sf.4' },
+    ],
+  ])('mode host-device has the device of %j', (named, device) => {
+    expect(read({ mode: 'host-device', ...named })).toMatchObject({ mode: 'host-device', device })
+  })
+
+  it('mode host-device asks for a device on ADD only: the runtime may be who names it', () => {
+    const conf = { mode: 'host-device', capabilities: { deviceID: true } }
+    for (const verb of ['GC', 'STATUS'] as const) expect(read(conf, {}, verb)).not.toHaveProperty('device')
+  })
+
   it('refuses a wrong value of another mode, too', () => {
     const ptp = { mode: 'ptp', podcidr: '10.1.0.0/24' }
     expect(errorOf(() => read({ ...ptp, bridge: 'a/b' })).code).toBe(7)

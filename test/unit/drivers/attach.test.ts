@@ -50,6 +50,7 @@ const cases: readonly [name: string, conf: Json][] = [
   ['attach-bridge', { podcidr: '10.1.0.0/24' }],
   ['attach-routed', { mode: 'ptp', isDefaultGateway: true, ipMasq: true, ipam: { type: 'host-local', ranges } }],
   ['attach-macvlan', { mode: 'macvlan', master: 'up0', podcidr: subnets, tuning: everything.tuning }],
+  ['attach-host-device', { mode: 'host-device', device: 'up0', podcidr: subnets, tuning: everything.tuning }],
   ['attach-delegated', { isGateway: true, ipam: { type: 'dhcp' } }],
   ['attach-chained', { ...everything, mode: 'chained', podcidr: undefined, macspoofchk: undefined, prevResult }],
   ['attach-loopback', { mode: 'loopback' }],

@@ -276,6 +276,22 @@ describe('convert', () => {
     expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac', 'ipam.type'])
   })
 
+  it('takes the place of host-device, with the one key that the plugin reads', () => {
+    const device = { type: 'host-device', hwaddr: '0a:00:00:00:00:01', pciBusID: '0000:3b:02.1', DPDKMode: true }
+    const { conflist, remarks } = convert(list({ ...device, ipam }, { type: 'tuning', mtu: 9000 }))
+    expect(conflist['plugins']).toEqual([
+      { type: 'trestle', mode: 'host-device', hwaddr: '0a:00:00:00:00:01', ipam, tuning: { mtu: 9000 } },
+    ])
+    expect(remarks.map(({ about }) => about)).toEqual(['host-device.pciBusID', 'host-device.DPDKMode'])
+    const asked = convert(list({ type: 'host-device', capabilities: { deviceID: true } }))
+    expect([asked.conflist['plugins'], asked.remarks]).toEqual([
+      [{ type: 'trestle', mode: 'host-device', capabilities: { deviceID: true } }],
+      [],
+    ])
+    const empty = convert(list({ type: 'host-device' }))
+    expect(empty.remarks.map(({ text }) => text)).toEqual([expect.stringContaining('refuses this: device: no device')])
+  })
+
   it.each([
     [{ snat: false }, { snat: false, masqAll: false }, ['portmap.masqAll']],
     [{ backend: 'nftables' }, { snat: true, masqAll: false }, ['portmap.masqAll', 'portmap.backend']],
@@ -314,7 +330,7 @@ describe('convert', () => {
     expect(() => convert(list(plugin))).toThrow(plugin.type)
   })
 
-  it.each(['bridge', 'ptp', 'macvlan'])('names %s where it says what can be converted', async (type) => {
+  it.each(['bridge', 'ptp', 'macvlan', 'host-device'])('names %s where it says what can be converted', async (type) => {
     expect(() => converted({ type, ipam })).not.toThrow()
     expect(() => convert(list({ type: 'vlan' }))).toThrow(
       expect.objectContaining({ details: expect.stringContaining(type) }),

@@ -182,6 +182,33 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ],
   ],
   [
+    'keys of host-device and of macvlan in another mode',
+    list({ ...net, mode: 'ptp', device: 'eth1', master: 'eth0' }),
+    [
+      'no-effect "device" device has no effect: with mode ptp it is not read',
+      'no-effect "master" master has no effect: with mode ptp it is not read',
+    ],
+  ],
+  [
+    'keys of host-device',
+    list({ mode: 'host-device', device: 'eth1', macvlanMode: 'vepa', ipMasq: true }),
+    [
+      'no-effect "macvlanMode" macvlanMode has no effect: with mode host-device it is not read',
+      'no-effect "ipMasq" ipMasq has no effect: with mode host-device it is not read',
+    ],
+  ],
+  [
+    'no device, and no runtime that names it',
+    list({ mode: 'host-device' }),
+    ['invalid-value {"type" device: no device is named'],
+  ],
+  ['a device that the runtime names', list({ mode: 'host-device', capabilities: { deviceID: true } }), []],
+  [
+    'two devices',
+    list({ mode: 'host-device', device: 'eth1', pciBusID: '0000:3b:02.1' }),
+    ['invalid-value "device" device: names a device, and so does pciBusID'],
+  ],
+  [
     'sysctls of a pod without a tuning key',
     list({ ...net, args: { cni: { sysctl: { 'net.core.somaxconn': '2' }, mtu: 1400, mac: '02:00:00:00:00:01' } } }),
     [
