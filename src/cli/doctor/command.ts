@@ -25,9 +25,9 @@ export const doctorCommand: Command = {
   summary: 'find the faults of the pod network of this node',
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, agents of other plugins, the',
-    'kernel (forwarding, rp_filter, IPv6, br_netfilter, modules), state against the links, routes and rules that',
-    'exist, the inside of pods, addresses and host ports, leftovers of dead pods, other firewalls, limits, and the',
-    'last hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without',
+    'kernel (forwarding, rp_filter, IPv6, br_netfilter, policy rules), state against the links, routes and rules',
+    'that exist, the inside of pods, addresses and host ports, leftovers of dead pods, other firewalls, limits, and',
+    'the last hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without',
     'trestle. Each finding has an id: `trestle explain forwarding-off`. Exit code 1: an error or a warning; 3:',
     'nothing was found, and not all could be looked at.',
   ].join('\n'),
