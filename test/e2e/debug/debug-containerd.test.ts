@@ -91,5 +91,14 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')(
       await sh("find /var/lib/cni/networks/net -name '10.*' -exec touch -d '1 hour ago' {} +")
       await followPage(page, '### Addresses of pods that are gone', shell)
     })
+
+    it('addresses of pods that no runtime lists, in namespaces that exist', async () => {
+      await start('10-pods.conflist', { ...pods, plugins: [{ ...ours, podcidr: '10.240.0.0/29' }] })
+      for (const pod of ['1', '2', '3', '4'])
+        await sh(`ip netns add lost${pod}; CNI_PATH=/opt/cni/bin ${peers}/bin/cnitool add pods /run/netns/lost${pod}`)
+      const old = 's/"startTime":"[0-9]+"/"startTime":"1"/; s/"createdAt":"20[0-9]{2}/"createdAt":"2020/'
+      await sh(`sed -i -E '${old}' /run/trestle/networks/pods/attachments/cnitool-*`)
+      await followPage(page, '### Addresses that nobody gives back', shell)
+    })
   },
 )
