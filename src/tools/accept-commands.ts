@@ -5,7 +5,7 @@
 import { formatCidr, parseCidr } from '../cni/address.ts'
 import type { ChainPlace, OurRule } from '../features/accept-place.ts'
 import { markText } from '../model/tables.ts'
-import { acceptText, listArguments, ruleRemovalText, showChainInput, sparingText, subnetAcceptTexts } from './nft.ts'
+import { acceptText, listArguments, ruleRemovalText, showChainInput } from './nft.ts'
 
 /** A command that reads or changes a place. */
 export interface AcceptCommand {
@@ -40,7 +40,7 @@ export function listChainCommand(place: ChainPlace): AcceptCommand {
 }
 
 /** The option that names a table other than filter. */
-function tableWords({ table }: IptablesPlace): readonly string[] {
+export function tableWords({ table }: IptablesPlace): readonly string[] {
   return table === undefined ? [] : ['-t', table]
 }
 
@@ -53,14 +53,6 @@ export function listTableCommand(place: ChainPlace): AcceptCommand {
 /** Lists a chain for people, each rule with its handle. */
 export function showChainCommand(place: NftPlace): AcceptCommand {
   return { file: 'nft', ...showChainInput(place) }
-}
-
-/**
- * Asks whether a set of others holds an address, in an interval too: exit code 0. The set itself, which may be huge, is
- * not read.
- */
-export function setMemberCommand({ family, table }: NftPlace, set: string, address: string): AcceptCommand {
-  return { file: 'nft', args: ['get', 'element', family, table, set, `{ ${address} }`] }
 }
 
 /** Lists the chains of nft without their rules. */
@@ -82,45 +74,6 @@ export function insertCommand(place: ChainPlace, mark: number, before: string | 
 export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
   if (place.kind === 'nft') return nftCommand(ruleRemovalText(place, id))
   return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
-}
-
-/** Command lines for people, which let the packets of a subnet pass a chain of others. */
-export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly string[] {
-  if (place.kind === 'nft') return subnetAcceptTexts(place, subnet).map((text) => `nft ${text}`)
-  const insert = [place.program, ...tableWords(place), '-I', place.chain].join(' ')
-  return [
-    `${insert} -d ${subnet} -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT`,
-    `${insert} -s ${subnet} -j ACCEPT`,
-  ]
-}
-
-/** A command line for people, which accepts what comes in by a link, or from a subnet (a CIDR), before every rule. */
-export function inputAcceptLine(place: ChainPlace, of: string): string {
-  if (place.kind === 'nft') return `nft ${subnetAcceptTexts(place, of).at(-1)}`
-  const words = [of.includes('/') ? '-s' : '-i', of]
-  return [place.program, ...tableWords(place), '-I', place.chain, ...words, '-j ACCEPT'].join(' ')
-}
-
-/**
- * A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle.
- */
-export function ruleRemovalLine(
-  place: ChainPlace,
-  { id, text }: { readonly id: string; readonly text: string },
-): string {
-  if (place.kind === 'nft') return `nft ${ruleRemovalText(place, id).trimEnd()}`
-  return [place.program, ...tableWords(place), text.replace(/^-A /, '-D ')].join(' ')
-}
-
-/** A command line for people, which accepts packets from or to a subnet right before a rule of others. */
-export function sparingLine(
-  place: ChainPlace,
-  before: string,
-  { end, subnet }: { readonly end: 'from' | 'to'; readonly subnet: string },
-): string {
-  if (place.kind === 'nft') return `nft ${sparingText(place, before, `${end === 'from' ? 's' : 'd'}addr ${subnet}`)}`
-  const words = [...tableWords(place), '-I', place.chain, before, end === 'from' ? '-s' : '-d', subnet]
-  return [place.program, ...words, '-j ACCEPT'].join(' ')
 }
 
 function iptablesRule(mark: number): readonly string[] {

@@ -5,7 +5,6 @@ import type { ForeignAct, ForeignRule, ForeignRules } from '../features/accept-p
 import type { NftChain } from '../model/observed.ts'
 import type { UpstreamNftRules } from '../plan/upstream/upstream-rules.ts'
 import { acceptMarkOf } from './accept-commands.ts'
-import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './iptables.ts'
 
 /** A chain of `nft -j list chains`; type, hook, priority and policy of a base chain. */
 export interface ForeignChain {
@@ -73,46 +72,6 @@ export function readUpstreamNftRules(listing: string): UpstreamNftRules {
   }
 }
 
-/** What a match compares with: a word, a set in place. A map of verdicts is none. */
-const value = String.raw`(?:!= )?(\{[^}]*\}|(?!vmap\b)\S+)`
-const sources = new RegExp(String.raw`\bip6? saddr ${value}`, 'g')
-const destinations = new RegExp(String.raw`\bip6? daddr ${value}`, 'g')
-const incoming = new RegExp(String.raw`\biif(?:name)? ${value}`, 'g')
-const outgoing = new RegExp(String.raw`\boif(?:name)? ${value}`, 'g')
-
-/** What narrows nothing: the ends, counters, what is logged, the verdict. */
-const open = new RegExp(
-  [
-    String.raw`\bip6? [sd]addr ${value}`,
-    String.raw`\b[io]if(?:name)? ${value}`,
-    String.raw`\bcounter(?: packets \d+ bytes \d+)?`,
-    String.raw`\blog(?: (?:prefix "(?:[^"\\]|\\.)*"|(?:level|group|flags) \w+))*`,
-    String.raw`\b(?:accept|drop|reject\b.*|(?:jump|goto) \S+)`,
-  ].join('|'),
-  'g',
-)
-
-/** Its addresses and links. */
-export function readNftMatches(text: string): RuleMatches {
-  const bare = text.replace(/comment "(?:[^"\\]|\\.)*"/g, '').replace(/#.*$/, '')
-  const valuesOf = (match: RegExp) => [...bare.matchAll(match)].map(([, found = '']) => found)
-  const end = (address: RegExp, link: RegExp): RuleEnd => ({
-    addresses: valuesOf(address).flatMap(addressesIn),
-    links: valuesOf(link).flatMap((words) => words.match(/[\w.@*-]+/g) ?? []),
-  })
-  const [from, to] = [end(sources, incoming), end(destinations, outgoing)]
-  const others = bare.replace(open, '').trim()
-  return {
-    addresses: addressesIn(bare),
-    links: [...from.links, ...to.links],
-    from,
-    to,
-    ...statesIn(/^ct state (\{[^}]*\}|[\w,]+)$/.exec(others)?.[1]),
-    isNarrow: others !== '',
-    isNegated: bare.includes('!='),
-  }
-}
-
 type UpstreamEntry = Pick<Entry, 'chain'> & { readonly rule?: Entry['rule'] & NftChain }
 
 /** Every text in an expression, on any level. */
@@ -132,11 +91,6 @@ function sourceIn(expr: readonly Fields[]): string | undefined {
 interface Match {
   readonly left?: { readonly payload?: { readonly field?: unknown } }
   readonly right?: unknown
-}
-
-/** Every word of `nft list ruleset`: addresses, names, numbers. */
-export function readRulesetWords(listing: string): ReadonlySet<string> {
-  return new Set(listing.split(/[\s,{}]+/))
 }
 
 /** Rules by their handles as `nft -a list chain` shows them: for people. */

@@ -129,6 +129,7 @@ describe('src/', () => {
   it('writes nft in one file and reads it beside: port-conditions.ts has the language of a key, explain cites others', () => {
     const files = offenders(({ text }) => textsOf(text).some((each) => nftText.test(each)))
     expect(files.filter((file) => !file.startsWith('cli/explain/known/')).sort()).toEqual([
+      'cli/doctor/rule-matches.ts',
       'features/port-conditions.ts',
       'tools/foreign-nft.ts',
       'tools/nft.ts',

@@ -5,13 +5,7 @@
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
-import {
-  acceptedAddresses,
-  iptablesPods,
-  type NamedPod,
-  nftPods,
-  upstreamNames,
-} from '../../plan/upstream/upstream-rules.ts'
+import { upstreamNames } from '../../plan/upstream/upstream-rules.ts'
 import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -20,6 +14,7 @@ import { removeUpstreamRules, type UpstreamRules } from '../../system/upstream/r
 import { forgetUpstream } from '../../system/upstream/upstream-attachment.ts'
 import type { Progress } from '../shell/output.ts'
 import { addressesInUse, type Found } from './look.ts'
+import { acceptedAddresses, iptablesPods, type NamedPod, nftPods } from './named-pods.ts'
 
 /**
  * The leaks of one container. `containerId` empty: accepts of the firewall plugin for addresses without a container.

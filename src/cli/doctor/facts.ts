@@ -6,10 +6,10 @@ import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import type { AttachmentVerdict, OrphanVerdict, ReservationVerdict } from '../../plan/recovery/verdicts.ts'
-import type { RuleMatches } from '../../tools/iptables.ts'
 import type { Prediction } from '../lint/predict.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
+import type { RuleMatches } from './rule-matches.ts'
 
 export const groups = [
   ...(['host', 'kernel', 'runtime', 'configuration', 'agents', 'network'] as const),

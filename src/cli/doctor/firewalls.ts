@@ -7,13 +7,11 @@ import { type ChainPlace, type ForeignRule, placeText } from '../../features/acc
 import { acceptMark, defaultMarkBit } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { lookForDrops, rulesOf, textsOf } from '../../system/firewalls/foreign-firewalls.ts'
-import type { Run } from '../../system/process/runner.ts'
-import { setMemberCommand } from '../../tools/accept-commands.ts'
-import { readNftMatches } from '../../tools/foreign-nft.ts'
-import { type RuleEnd, readIptablesMatches, within } from '../../tools/iptables.ts'
+import type { Command, Run } from '../../system/process/runner.ts'
 import { entryChains } from './entry-chains.ts'
 import type { FirewallFacts, PodNetwork } from './facts.ts'
 import { podOf } from './networks.ts'
+import { type RuleEnd, readIptablesMatches, readNftMatches, within } from './rule-matches.ts'
 
 /** Larger firewalls are cut: kube-proxy and policy agents have a chain for each service or pod. */
 const mostChains = 60
@@ -60,7 +58,7 @@ async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[])
   const rules = facts.rules.map(async (rule) => {
     const [, letter, set] = decides(rule) ? (/ip6? ([sd])addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
     if (set === undefined) return rule
-    const asked = pods.map(async (pod) => ({ pod, code: (await run(setMemberCommand(base, set, pod))).code }))
+    const asked = pods.map(async (pod) => ({ pod, code: (await run(setMember(base, set, pod))).code }))
     const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => asHost(pod))
     const { from, to, ...rest } = rule.matches
     const more = (end: RuleEnd, isMeant: boolean) => (isMeant ? withAddresses(end, held) : end)
@@ -68,6 +66,11 @@ async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[])
     return { ...rule, matches: { ...rest, ...withAddresses(rule.matches, held), ...ends } }
   })
   return { ...facts, rules: await Promise.all(rules) }
+}
+
+/** Asks whether a set of others holds an address, in an interval too. The set itself, which may be huge, is not read. */
+function setMember({ family, table }: Extract<ChainPlace, { kind: 'nft' }>, set: string, address: string): Command {
+  return { file: 'nft', args: ['get', 'element', family, table, set, `{ ${address} }`] }
 }
 
 function withAddresses({ addresses, links }: RuleEnd, more: readonly string[]): RuleEnd {

@@ -6,12 +6,12 @@ import { familyOf, parseCidr } from '../../cni/address.ts'
 import { placeText } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { isPartOf } from '../../plan/agent/node-ranges.ts'
-import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from '../../tools/accept-commands.ts'
-import type { RuleEnd } from '../../tools/iptables.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { type Finding, type Found, findingOf } from '../shell/findings.ts'
+import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from './accept-lines.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
+import type { RuleEnd } from './rule-matches.ts'
 
 type Rule = FirewallFacts['rules'][number]
 

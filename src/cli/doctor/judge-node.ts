@@ -3,7 +3,7 @@
 
 import { basename, join } from 'node:path'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
-import { diagnosisOfProblem } from '../../plan/agent/problem.ts'
+import type { ProblemId } from '../../plan/agent/problem.ts'
 import { counted, type Finding, findingOf } from '../shell/findings.ts'
 import {
   type ConfigurationFacts,
@@ -186,4 +186,9 @@ export function judgeLog(facts: NodeFacts, others: readonly Finding[]): readonly
           `${counted(count, 'time')} in the last hour, last ${new Date(lastMs).toISOString()}: ` + `${messageOf(text)}`,
       }),
     )
+}
+
+/** The id of a problem's diagnosis in the catalogue: `agent-no-pod-cidr`. */
+export function diagnosisOfProblem(id: ProblemId): string {
+  return `agent-${id.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
 }

@@ -5,11 +5,11 @@ import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../../
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { namesIn } from '../../system/files/files.ts'
-import { textIfThere } from '../../system/files/if-there.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readDocuments } from '../../tools/ip.ts'
 import { overlapOf } from '../lint/semantics.ts'
+import { textIfThere } from '../node/if-there.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { podOf } from './networks.ts'
 

@@ -3,9 +3,9 @@
 // all of it.
 
 import { statfsSync } from 'node:fs'
-import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
+import { linkIfThere, namesIfThere, textIfThere } from '../node/if-there.ts'
 import type { LimitFacts } from './facts.ts'
 
 /** Empty of a limit whose numbers are unknown, or which is none. */

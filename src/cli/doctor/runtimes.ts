@@ -3,9 +3,9 @@
 
 import { existsSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
-import { linkIfThere } from '../../system/files/if-there.ts'
 import { isOverlay } from '../lint/directory-findings.ts'
 import { askSocket } from '../node/ask-runtime.ts'
+import { linkIfThere } from '../node/if-there.ts'
 import { processesOf } from '../node/processes.ts'
 import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'

@@ -22,9 +22,10 @@ import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { misplaced } from '../../system/store/sweep.ts'
 import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
+import { misplaced } from '../node/misplaced.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
+import { catches, readIpvsServices } from './ipvs.ts'
 
 /** Each pod costs a process in its namespace, so the number is bounded. */
 const mostPods = 200

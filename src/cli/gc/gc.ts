@@ -22,9 +22,9 @@ import {
   type ReservationVerdict,
   reservationText,
 } from '../../plan/recovery/verdicts.ts'
-import { requireState } from '../../system/files/state.ts'
-import { misplaced, setAsideMisplaced } from '../../system/store/sweep.ts'
+import { requireState, setAside } from '../../system/files/state.ts'
 import { collectByList } from '../by-hand/gc.ts'
+import { misplaced } from '../node/misplaced.ts'
 import { isSocket, runtimeSockets } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
@@ -106,7 +106,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   let verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
   if (isApplied) {
-    setAsideMisplaced(inTheWay)
+    for (const path of inTheWay) setAside(path)
     await heal(context)
     verdicts = await judgeAll(context, living.listed)
   }

@@ -2,7 +2,7 @@
 // Findings about the runtimes' directories. Pure.
 
 import { join } from 'node:path'
-import { namesIfThere } from '../../system/files/if-there.ts'
+import { namesIfThere } from '../node/if-there.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, runtimeText } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'

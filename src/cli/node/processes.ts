@@ -2,7 +2,7 @@
 // Running container runtimes, from /proc: flags, and the prefix of their files' paths. Only processes of root in this
 // pid namespace count: a runtime inside a container is not the node's, and its data may be forged.
 
-import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'
+import { linkIfThere, namesIfThere, textIfThere } from './if-there.ts'
 
 /** A process of a runtime, of kubelet or of k3s. */
 export interface RuntimeProcess {

@@ -6,7 +6,7 @@ import { globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import { parse } from 'smol-toml'
 import { isObject } from '../../cni/json.ts'
-import { namesIfThere } from '../../system/files/if-there.ts'
+import { namesIfThere } from './if-there.ts'
 
 /** A TOML table, of JSON's types and dates. */
 export type Table = Readonly<Record<string, unknown>>

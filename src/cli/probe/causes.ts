@@ -4,8 +4,8 @@
 import { familyOf } from '../../cni/address.ts'
 import type { CniError } from '../../cni/error.ts'
 import { isObject } from '../../cni/json.ts'
-import { textIfThere } from '../../system/files/if-there.ts'
 import { recognise } from '../explain/recognise.ts'
+import { textIfThere } from '../node/if-there.ts'
 import type { NetworkList } from '../node/list.ts'
 import type { KnownCause, Pod, Target } from './pods.ts'
 

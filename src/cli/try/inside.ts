@@ -7,11 +7,10 @@ import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { bareAddress, familyOf } from '../../cni/address.ts'
 import { toCniError } from '../../cni/error.ts'
 import { isErrorId } from '../../cni/error-code.ts'
-import { namesIfThere } from '../../system/files/if-there.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
-import { readRulesetWords } from '../../tools/foreign-nft.ts'
 import { listArguments } from '../../tools/nft.ts'
+import { namesIfThere } from '../node/if-there.ts'
 import { checkList, delList, type NetworkList, statusList } from '../node/list.ts'
 import { podPort, startHolder } from '../probe/ends.ts'
 import {
@@ -235,7 +234,7 @@ async function rulesLeft({ runtime, pods }: Trial): Promise<readonly string[]> {
   const listed = runtime.run({ file: 'nft', args: listArguments.ofEverything })
   const { code, stdout } = await listed.catch(() => ({ code: 1, stdout: '' }))
   if (code !== 0) return []
-  const words = readRulesetWords(stdout)
+  const words = new Set(stdout.split(/[\s,{}]+/))
   const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))
   return addresses.filter((address) => words.has(address)).map((address) => `${address} in the nft ruleset`)
 }

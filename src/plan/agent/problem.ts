@@ -28,11 +28,6 @@ export const problemIds = [
 
 export type ProblemId = (typeof problemIds)[number]
 
-/** The id of a problem's diagnosis in the catalogue: `agent-no-pod-cidr`. */
-export function diagnosisOfProblem(id: ProblemId): string {
-  return `agent-${id.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
-}
-
 /** `node`: the one that it is about. `text`: one line, what is wrong and what follows. */
 export interface Problem {
   readonly id: ProblemId

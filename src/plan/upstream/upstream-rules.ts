@@ -23,24 +23,8 @@ export function iptablesRemovals(saved: string, owners: readonly UpstreamOwner[]
   ].join('')
 }
 
-/** The pods that rules of ipMasq and portmap name in their comments. */
-export function iptablesPods(saved: string): readonly NamedPod[] {
-  const pattern = /--comment "(?:dnat )?name: \\"([^"\\]+)\\" id: \\"([^"\\]+)\\""/
-  return tableOf(saved, 'nat').rules.flatMap((rule) => {
-    const [, network, containerId] = pattern.exec(rule) ?? []
-    if (network === undefined || containerId === undefined) return []
-    const source = / -s (\S+)\/(?:32|128) /.exec(rule)?.[1]
-    return [{ network, containerId, ...(source === undefined ? {} : { address: source }) }]
-  })
-}
-
-/** The addresses that rules of the firewall plugin accept, without prefix length. */
-export function acceptedAddresses(saved: string): readonly string[] {
-  const found = tableOf(saved, 'filter').rules.flatMap((rule) => acceptedBy(rule) ?? [])
-  return [...new Set(found)]
-}
-
-function tableOf(saved: string, name: string): SavedTable {
+/** One table of what iptables-save has printed. */
+export function tableOf(saved: string, name: string): SavedTable {
   const chains = new Set<string>()
   const rules: string[] = []
   let table = ''
@@ -97,7 +81,7 @@ function isAcceptOf(rule: string, addresses: readonly string[]): boolean {
 }
 
 /** The pod's address in one of the two rules that the firewall plugin adds per address (§2.12). */
-function acceptedBy(rule: string): string | undefined {
+export function acceptedBy(rule: string): string | undefined {
   const from = /^-A CNI-FORWARD -s (\S+)\/(?:32|128) -j ACCEPT$/
   const to = /^-A CNI-FORWARD -d (\S+)\/(?:32|128) -m conntrack --ctstate \S+ -j ACCEPT$/
   return from.exec(rule)?.[1] ?? to.exec(rule)?.[1]
@@ -146,18 +130,6 @@ export function nftRemovals(listed: UpstreamNftRules, owners: readonly UpstreamO
       ({ family, table, chain }) => family === 'bridge' && table === 'nat' && spoof.has(chain),
     ),
   }
-}
-
-/** The pods of `network` that ipMasq's rules name; portmap's have the container id only. */
-export function nftPods({ rules }: UpstreamNftRules, network: string): readonly NamedPod[] {
-  const mark = `${networkMark(network)}-`
-  return rules.flatMap(({ table, comment, source }) => {
-    if (table !== 'cni_plugins_masquerade' || !comment.startsWith(mark)) return []
-    const [, ifName, containerId] = /, if: ([^,]+), id: (\S+)$/.exec(comment) ?? []
-    // The plugin cuts comments at 128 bytes: a cut id names nobody.
-    if (containerId === undefined || ifName === undefined || Buffer.byteLength(comment) >= 128) return []
-    return [{ network, containerId, ifName, ...(source === undefined ? {} : { address: source }) }]
-  })
 }
 
 function isOwn(
@@ -229,21 +201,13 @@ export function upstreamNames(owner: Pick<UpstreamOwner, 'network' | 'containerI
 }
 
 /** How the comments of a network's nftables masquerade rules start, whatever the container. */
-function networkMark(network: string): string {
+export function networkMark(network: string): string {
   return sha512Hex(network).slice(0, 16)
 }
 
 /** A host link as the upstream names it: `veth` and 8 hex digits. */
 export function isUpstreamLinkName(name: string): boolean {
   return /^veth[0-9a-f]{8}$/.test(name)
-}
-
-/** A pod that rules speak of, as their comments tell it. `ifName`, `address`: where the rule has it. */
-export interface NamedPod {
-  readonly network: string
-  readonly containerId: string
-  readonly ifName?: string
-  readonly address?: string
 }
 
 /** Whether an address in a rule, `10.1.2.3/32` or `[fd00::2]`, is one of `addresses`. */

@@ -2,13 +2,12 @@
 // What killed calls leave beside records: temporary files and locks. Each is harmless, but they would
 // pile up on a node whose runtime kills many calls.
 
-import { existsSync, lstatSync, rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import type { ProcessIdentity } from '../../model/record.ts'
 import { namesIn } from '../files/files.ts'
-import { type NetworkFiles, networkDirectories, setAside, stateRoot } from '../files/state.ts'
+import { type NetworkFiles, stateRoot } from '../files/state.ts'
 import { ownPidNamespace } from '../process/process-identity.ts'
 import { removeAbandoned } from './lock.ts'
-import { portsDirectory } from './reservations.ts'
 
 /** `.PIDNS.PID.TIME.N` of files.ts; `LOCK.PIDNS.PID.TIME.DEPTH` of lock.ts. */
 const temporaryName = /\.(\d+)\.(\d+)\.\d+\.\d+$/
@@ -46,24 +45,4 @@ function isLeft(name: string): boolean {
   const [, namespace, pid] = temporaryName.exec(name) ?? []
   if (namespace === undefined || ownPidNamespace() !== `pid:[${namespace}]`) return false
   return !existsSync(`/proc/${pid}`)
-}
-
-// What stands where a directory of state belongs: every call would stumble over it.
-
-/** The paths of it. */
-export function misplaced(): readonly string[] {
-  const ofNetworks = networkDirectories().flatMap((files) => {
-    return [files.directory, files.locks, files.pending, files.attachments, files.addresses, files.cooling]
-  })
-  return [`${stateRoot()}/networks`, portsDirectory(), ...ofNetworks].filter(isNoDirectory)
-}
-
-/** Moves it out of the way. */
-export function setAsideMisplaced(paths: readonly string[]): void {
-  for (const path of paths) setAside(path)
-}
-
-function isNoDirectory(path: string): boolean {
-  const stat = lstatSync(path, { throwIfNoEntry: false })
-  return stat !== undefined && !stat.isDirectory()
 }

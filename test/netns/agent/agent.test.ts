@@ -5,7 +5,8 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { diagnosisOfProblem, type ProblemId } from '../../../src/plan/agent/problem.ts'
+import { diagnosisOfProblem } from '../../../src/cli/doctor/judge-node.ts'
+import type { ProblemId } from '../../../src/plan/agent/problem.ts'
 import {
   type AgentFiles,
   type ApiServer,

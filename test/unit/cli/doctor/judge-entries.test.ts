@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import type { FirewallFacts, NodeFacts } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { ruleOfPods } from '../../../../src/cli/doctor/kernel.ts'
-import { readNftMatches } from '../../../../src/tools/foreign-nft.ts'
-import { readIptablesMatches, readIptablesRules } from '../../../../src/tools/iptables.ts'
+import { readIptablesMatches, readNftMatches } from '../../../../src/cli/doctor/rule-matches.ts'
+import { readIptablesRules } from '../../../../src/tools/iptables.ts'
 import { healthy, kernel } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)

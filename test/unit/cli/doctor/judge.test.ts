@@ -4,8 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
-import { readNftMatches } from '../../../../src/tools/foreign-nft.ts'
-import { readIptablesMatches } from '../../../../src/tools/iptables.ts'
+import { readIptablesMatches, readNftMatches } from '../../../../src/cli/doctor/rule-matches.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)

@@ -2,11 +2,9 @@
 // The upstream plugins' names (vectors of their own tests), and which of their rules are whose.
 
 import { describe, expect, it } from 'vitest'
+import { acceptedAddresses, iptablesPods, nftPods } from '../../../../src/cli/adopt/named-pods.ts'
 import {
-  acceptedAddresses,
-  iptablesPods,
   iptablesRemovals,
-  nftPods,
   nftRemovals,
   sha512Hex,
   upstreamNames,

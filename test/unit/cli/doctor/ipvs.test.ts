@@ -2,7 +2,7 @@
 // Services of IPVS, as the kernel prints them, and the host ports that take their traffic.
 
 import { expect, it } from 'vitest'
-import { catches, readIpvsServices } from '../../../src/features/listening.ts'
+import { catches, readIpvsServices } from '../../../../src/cli/doctor/ipvs.ts'
 
 const printed = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
