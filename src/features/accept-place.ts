@@ -3,6 +3,7 @@
 // before what drops the rest. That is the first unconditional drop or reject, found through unconditional jumps and
 // gotos, or the end of a chain with the policy drop.
 
+import { decodeFile, listOf, type Of, object, only, text } from '../model/kinds.ts'
 import type { NftChain } from '../model/observed.ts'
 
 /**
@@ -17,15 +18,45 @@ export type ChainPlace =
  * The firewalld zone of a bridge, or of a subnet of routed pods. `subject`: the bridge's name or the CIDR (no link's
  * name has a slash: dev_valid_name, net/core/dev.c).
  */
-export interface ZoneMember {
-  readonly subject: string
-  readonly zone: string
-}
+export type ZoneMember = Of<typeof zoneMember>
 
 /** The accept of the mark: one for the machine, in every chain that drops. */
-export interface MarkAccept {
-  readonly mark: number
-  readonly places: readonly ChainPlace[]
+export type MarkAccept = Of<typeof markAccept>
+
+// NETWORK-accept.json, and accept.json of the machine: where accepts were put for us in other firewalls. What goes into
+// commands of those is checked here.
+
+const textLike = <T extends string = string>(pattern: RegExp) =>
+  only<T>((value) => typeof value === 'string' && pattern.test(value))
+
+const plainName = textLike(/^[^\s"';{}#]+$/)
+
+/** Its program is started: only the variants that we ask for a FORWARD chain. */
+const iptablesPlace = object({
+  kind: textLike<'iptables'>(/^iptables$/),
+  program: textLike(/^ip6?tables(-nft|-legacy)?$/),
+  chain: textLike(/^[^-\s"';{}#][^\s"';{}#]*$/),
+})
+
+const nftPlace = object({ kind: textLike<'nft'>(/^nft$/), family: plainName, table: plainName, chain: plainName })
+
+const zoneMember = object({ subject: text, zone: plainName })
+
+const zones = object({ zones: listOf(zoneMember) })
+
+const markAccept = object({
+  mark: only<number>(Number.isInteger),
+  places: listOf(only<ChainPlace>((value) => iptablesPlace.accepts(value) || nftPlace.accepts(value))),
+})
+
+/** The zones of a network's bridge or subnets; undefined where the text is something else. */
+export function decodeZones(json: string): readonly ZoneMember[] | undefined {
+  return decodeFile(zones, json)?.zones
+}
+
+/** Where the accept of the mark was put; undefined where the text is something else. */
+export function decodeMarkAccept(json: string): MarkAccept | undefined {
+  return decodeFile(markAccept, json)
 }
 
 /** What a rule does to the packets that it matches. `end`: somebody else decides (a queue). `none`: nothing, here. */

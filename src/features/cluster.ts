@@ -3,7 +3,8 @@
 // nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it
 // (system/store/cluster.ts).
 
-import { type Cidr, compare, formatAddress, overlaps, parseAddress, parseCidr } from '../cni/address.ts'
+import { type Cidr, compare, formatAddress, networkOf, overlaps, parseAddress, parseCidr } from '../cni/address.ts'
+import { decodeFile, listOf, type Of, object, only } from '../model/kinds.ts'
 import { type Element, keyText } from '../model/op.ts'
 import { prefixText, subnetElements } from './masquerade.ts'
 
@@ -11,10 +12,28 @@ import { prefixText, subnetElements } from './masquerade.ts'
  * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without
  * host bits, none of which overlaps one of `pods`; `addresses`: of other nodes.
  */
-export interface Cluster {
-  readonly pods: readonly string[]
-  readonly peers: readonly string[]
-  readonly addresses: readonly string[]
+export type Cluster = Of<typeof cluster>
+
+const range = only<string>((value) => {
+  const cidr = typeof value === 'string' ? parseCidr(value) : undefined
+  return cidr !== undefined && networkOf(cidr).value === cidr.value
+})
+
+const address = only<string>((value) => typeof value === 'string' && parseAddress(value) !== undefined)
+
+const cluster = object({ pods: listOf(range), peers: listOf(range), addresses: listOf(address) })
+
+/** cluster.json; undefined where the text is something else. Nothing in it reaches nft unread. */
+export function decodeCluster(json: string): Cluster | undefined {
+  const found = decodeFile(cluster, json)
+  return found !== undefined && isApart(found) ? found : undefined
+}
+
+function isApart({ pods, peers }: Cluster): boolean {
+  const podRanges = pods.flatMap((each) => parseCidr(each) ?? [])
+  return !peers
+    .flatMap((each) => parseCidr(each) ?? [])
+    .some((other) => podRanges.some((each) => overlaps(each, other)))
 }
 
 /** Sets that hold nothing else. */

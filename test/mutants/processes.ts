@@ -92,11 +92,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the version of nft is kept whatever file is there',
-    module: 'src/plan/state/state-files.ts',
-    wraps: 'decodeToolVersion',
-    by: (original) => (json) => {
-      const known = original(json)
-      const now = known && statSync(known.path, { throwIfNoEntry: false })
+    module: 'src/model/kinds.ts',
+    wraps: 'decodeFile',
+    by: (original) => (kind, json) => {
+      const known = original(kind, json)
+      const { path = '' } = (known ?? {}) as { readonly path?: string }
+      const now = statSync(path, { throwIfNoEntry: false })
       return known && now ? { ...known, inode: now.ino, mtimeMs: now.mtimeMs } : known
     },
     caughtBy: { file: processes, test: 'is known to STATUS after a setup' },

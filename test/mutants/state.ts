@@ -15,17 +15,17 @@ const pending = {
 export const mutants: readonly Mutant[] = [
   {
     name: 'a part of a record of any shape is believed',
-    module: 'src/plan/state/kinds.ts',
+    module: 'src/model/kinds.ts',
     wraps: 'decoded',
     by: (original) => (kind, value) => original({ ...kind, accepts: () => true }, value),
     caughtBy: {
-      file: 'test/unit/plan/state/state-files.property.test.ts',
+      file: 'test/unit/model/record.property.test.ts',
       test: 'with anything in any one place is used without a crash',
     },
   },
   {
     name: 'a record of another version is no record',
-    module: 'src/plan/state/state-files.ts',
+    module: 'src/model/record.ts',
     wraps: 'decodeRecord',
     by: (original) => (json) => {
       const record = original(json)

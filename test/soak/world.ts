@@ -3,7 +3,7 @@
 // list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
 
 import { rmSync } from 'node:fs'
-import { decodeRecord } from '../../src/plan/state/state-files.ts'
+import { decodeRecord } from '../../src/model/record.ts'
 import { readText } from '../../src/system/files/files.ts'
 import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'

@@ -8,8 +8,9 @@ import type { Invocation } from '../../src/cni/invocation.ts'
 import type { Result } from '../../src/cni/result.ts'
 import type { NetConf } from '../../src/config/net-conf.ts'
 import type { AttachmentKey } from '../../src/model/attachment.ts'
+import { encodeFile } from '../../src/model/kinds.ts'
 import { aliasOf, ifbAlias, newPodLinkName } from '../../src/model/names.ts'
-import { decodeRecord, encodeRecord } from '../../src/plan/state/state-files.ts'
+import { decodeRecord } from '../../src/model/record.ts'
 import type { Batch } from '../../src/tools/batches.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
@@ -37,7 +38,7 @@ function readBack(key: AttachmentKey, { spec, network }: AssumedAdd): Pick<Assum
   const writer = { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' }
   const netns = { path: '/run/netns/a', inode: 1 }
   const record = { key, writer, netns, createdAt: '', configDigest: '', spec, ...(network && { network }) }
-  const read = decodeRecord(encodeRecord(record))?.spec
+  const read = decodeRecord(encodeFile(record))?.spec
   if (read === undefined) throw new Error('the record cannot be read back')
   return { spec: read }
 }

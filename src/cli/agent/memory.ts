@@ -3,9 +3,9 @@
 
 import { uptime } from 'node:os'
 import type { ClusterView } from '../../plan/agent/cluster-view.ts'
-import { emptyMemory, type Memory, remember } from '../../plan/agent/memory.ts'
+import { decodeMemory, emptyMemory, type Memory, remember } from '../../plan/agent/memory.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import { decodeMemory, encodeMemory } from '../../plan/state/state-files.ts'
+import { encodeFile } from '../../model/kinds.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import type { RoundInput } from './round.ts'
@@ -28,7 +28,7 @@ export function readMemory(before?: KeptMemory): KeptMemory {
 
 /** Writes and returns the memory if its text differs from `before`; else returns `before`. */
 function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
-  const text = encodeMemory(memory)
+  const text = encodeFile(memory)
   if (text === before.text) return before
   replaceText(file(), text)
   return { memory, text }

@@ -25,7 +25,6 @@ import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import { misplaced } from '../node/misplaced.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
-import { catches, readIpvsServices } from './ipvs.ts'
 
 /** Each pod costs a process in its namespace, so the number is bounded. */
 const mostPods = 200

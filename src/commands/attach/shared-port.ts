@@ -2,13 +2,12 @@
 // The effects of a set-up on this machine: looks at the shared parts of networks, and writes of their state.
 
 import { acceptedOf } from '../../features/firewall.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import { type AttachmentSpec, isSameNetwork, type NetworkSpec } from '../../model/attachment.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../model/observed.ts'
 import { forwardingKey } from '../../model/op.ts'
 import { acceptingAll } from '../../plan/order/earlier-networks.ts'
 import { isInPlace, type Known, type NetworkFacts } from '../../plan/order/facts.ts'
-import { isSameNetwork } from '../../plan/state/state-files.ts'
 import { type NetworkFiles, networkParts } from '../../system/files/state.ts'
 import { lookingOnce, settleHostAccept } from '../../system/firewalls/host-accept.ts'
 import { settleMarkAccept } from '../../system/firewalls/mark-accept.ts'

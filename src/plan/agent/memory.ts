@@ -3,20 +3,23 @@
 // deleted and registered again has another range, and its pods live on.
 
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { decodeFile, listOf, type Of, object, optionalNumber, text, texts } from '../../model/kinds.ts'
 import type { Peer } from './cluster-view.ts'
 
 /** A peer, and since when the cluster has no such node (milliseconds since the node booted). */
-export interface RememberedPeer extends Peer {
-  readonly goneSinceMs?: number
-}
+type RememberedPeer = Of<typeof peer>
+const peer = object({ name: text, ranges: texts, addresses: texts, goneSinceMs: optionalNumber })
 
 /** `own`: every range this node had, the newest last. */
-export interface Memory {
-  readonly peers: readonly RememberedPeer[]
-  readonly own: readonly string[]
-}
+export type Memory = Of<typeof memory>
+const memory = object({ peers: listOf(peer), own: texts })
 
 export const emptyMemory: Memory = { peers: [], own: [] }
+
+/** agent.json, for the next agent; an empty memory where the text is something else. */
+export function decodeMemory(json: string): Memory {
+  return decodeFile(memory, json) ?? emptyMemory
+}
 
 /** A node that was replaced comes back within this time, or is another one. */
 const forgetAfterMs = 3_600_000

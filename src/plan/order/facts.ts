@@ -6,11 +6,16 @@ import type { InterfaceNetConf, OwnNetConf } from '../../config/net-conf.ts'
 import type { Device } from '../../drivers/driver.ts'
 import { buildNetworkSpec, buildSpec, mergeNetworks } from '../../drivers/specs.ts'
 import type { Cluster } from '../../features/cluster.ts'
-import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec } from '../../model/attachment.ts'
+import {
+  type AttachmentKey,
+  type AttachmentSpec,
+  isSameNetwork,
+  type Lease,
+  type NetworkSpec,
+} from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import type { PlacedPod } from '../ipam/range-overlap.ts'
-import { isSameNetwork } from '../state/state-files.ts'
 import type { Outcome } from './stage.ts'
 
 type RouteOp = Extract<Op, { kind: 'route.add' }>

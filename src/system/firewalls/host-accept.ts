@@ -3,10 +3,10 @@
 // machine's lock calls these functions.
 
 import { rmSync } from 'node:fs'
-import type { ZoneMember } from '../../features/accept-place.ts'
+import { decodeZones, type ZoneMember } from '../../features/accept-place.ts'
 import { acceptedOf, trustedZone } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
-import { decodeZones, encodeZones } from '../../plan/state/state-files.ts'
+import { encodeFile } from '../../model/kinds.ts'
 import { firewalldCommand, firewalldZoneCommand } from '../../tools/accept-commands.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
@@ -27,7 +27,7 @@ export async function settleHostAccept(
   const unwanted = readZones(files).filter((old) => !holds(wanted, old))
   await takeOut(run, files, unwanted)
   if (wanted.length === 0) return rmSync(fileOf(files), { force: true })
-  writeText(fileOf(files), encodeZones(wanted))
+  writeText(fileOf(files), encodeFile({ zones: wanted }))
   for (const member of wanted) await put(run, member)
 }
 

@@ -7,6 +7,7 @@ import { CniError, oneLine } from '../../cni/error.ts'
 import {
   type AcceptSpot,
   type ChainPlace,
+  decodeMarkAccept,
   type MarkAccept,
   ourRules,
   placeText,
@@ -14,8 +15,8 @@ import {
 } from '../../features/accept-place.ts'
 import { acceptedOf, acceptMark } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
+import { encodeFile } from '../../model/kinds.ts'
 import { markText } from '../../model/tables.ts'
-import { decodeMarkAccept, encodeMarkAccept } from '../../plan/state/state-files.ts'
 import { type AcceptCommand, deleteCommand, insertCommand } from '../../tools/accept-commands.ts'
 import { readText, writeText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
@@ -193,7 +194,7 @@ function markFile(): string {
 }
 
 function writeMarkAccept(content: MarkAccept): void {
-  writeText(markFile(), encodeMarkAccept(content))
+  writeText(markFile(), encodeFile(content))
 }
 
 async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promise<CniError | undefined> {

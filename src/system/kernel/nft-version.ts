@@ -3,7 +3,7 @@
 // process, and knows it from there; of a file that has changed since it knows nothing until the next setup.
 
 import { statSync } from 'node:fs'
-import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/state-files.ts'
+import { decodeFile, encodeFile, number, type Of, object, text } from '../../model/kinds.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { fileOf } from '../process/programs.ts'
@@ -12,6 +12,11 @@ import type { Run } from '../process/runner.ts'
 /** The oldest one that takes our rules: those before open /dev/stdin by name, which open(2) refuses for a socket. */
 const oldest = [1, 0, 2] as const
 
+/** nft's file, and what tells it from another one under its path. */
+const toolFile = { path: text, inode: number, mtimeMs: number }
+type ToolFile = Omit<Of<typeof toolVersion>, 'version'>
+const toolVersion = object({ ...toolFile, version: text })
+
 /** Asks nft for its version where that is not known of this file. Never throws: rules tell more of what is wrong. */
 export async function learnNftVersion(run: Run): Promise<void> {
   try {
@@ -19,7 +24,7 @@ export async function learnNftVersion(run: Run): Promise<void> {
     if (file === undefined || knownOf(file) !== undefined) return
     const { stdout } = await run({ file: 'nft', args: ['--version'] })
     const version = /\bv(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1]
-    if (version !== undefined) replaceText(nftVersionFile(), encodeToolVersion({ ...file, version }))
+    if (version !== undefined) replaceText(nftVersionFile(), encodeFile({ ...file, version }))
   } catch {
     // A version that is not known is no reason to fail.
   }
@@ -46,7 +51,7 @@ function nftNow(): ToolFile | undefined {
 
 function knownOf({ path, inode, mtimeMs }: ToolFile): string | undefined {
   const found = readText(nftVersionFile())
-  const known = found === undefined || found === 'unreadable' ? undefined : decodeToolVersion(found.text)
+  const known = found === undefined || found === 'unreadable' ? undefined : decodeFile(toolVersion, found.text)
   const isIts = known?.path === path && known.inode === inode && known.mtimeMs === mtimeMs
   return isIts ? known.version : undefined
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle agent` has written down of the cluster, for whoever sets rules up: also while no agent runs.
 
-import type { Cluster } from '../../features/cluster.ts'
-import { decodeCluster, encodeCluster } from '../../plan/state/state-files.ts'
+import { type Cluster, decodeCluster } from '../../features/cluster.ts'
+import { encodeFile } from '../../model/kinds.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
 
@@ -22,7 +22,7 @@ export function readCluster(): Cluster | undefined {
 
 /** Writes it. To be called under the machine's lock: a setup beside it fills the sets from here. */
 export function writeCluster(cluster: Cluster): void {
-  replaceText(clusterFile(), encodeCluster(cluster))
+  replaceText(clusterFile(), encodeFile(cluster))
 }
 
 function clusterFile(): string {

@@ -10,8 +10,8 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/error.ts'
-import type { ProcessIdentity } from '../../model/record.ts'
-import { decodeHolder, encodeHolder, type LockHolder } from '../../plan/state/state-files.ts'
+import { decoded, encodeFile, number, type Of, object, or, parsedFile, text } from '../../model/kinds.ts'
+import { identityFields, type ProcessIdentity } from '../../model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
 import { nowMs } from '../process/clock.ts'
@@ -35,6 +35,9 @@ export interface LockRequest {
    */
   readonly isDispensable?: true
 }
+
+/** A lock's text: who holds it, and for what, which is shown to those who wait. */
+const lockHolder = object({ ...identityFields, pid: number, purpose: or(text, '') })
 
 const deepestBreak = 8
 const longestPauseMs = 8
@@ -110,7 +113,7 @@ export async function removeAbandoned(request: LockRequest): Promise<void> {
 async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
   const { file, owner } = request
   const ownFile = `${file}.${ownerMark()}.${depth}`
-  writeNew(ownFile, encodeHolder({ ...owner, purpose: request.purpose }))
+  writeNew(ownFile, encodeFile({ ...owner, purpose: request.purpose }))
   try {
     linkSync(ownFile, file)
     return true
@@ -186,11 +189,14 @@ function isDirectory(file: string): boolean {
   return lstatSync(file, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
-/** What cannot be read now (files.ts throws) may well be held; only what is no holder's text is nobody's. */
-function holderOf(file: string): LockHolder | 'unreadable' | undefined {
+/**
+ * What cannot be read now (files.ts throws) may well be held; only what is no holder's text is nobody's. Of any format:
+ * a lock that another release has taken is held all the same.
+ */
+function holderOf(file: string): Of<typeof lockHolder> | 'unreadable' | undefined {
   const found = readText(file)
   if (found === undefined || found === 'unreadable') return found
-  return decodeHolder(found.text) ?? 'unreadable'
+  return decoded(lockHolder, parsedFile(found.text).parts) ?? 'unreadable'
 }
 
 function interrupted({ file, purpose }: LockRequest): CniError {

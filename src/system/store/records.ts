@@ -5,10 +5,10 @@
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { CniError } from '../../cni/error.ts'
 import { sharesRules } from '../../drivers/network.ts'
-import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
+import { type AttachmentKey, encodeNetwork, type NetworkSpec, network as networkKind } from '../../model/attachment.ts'
+import { decodeFile, encodeFile } from '../../model/kinds.ts'
 import { networkDirName, recordFileName } from '../../model/names.ts'
-import type { AttachmentRecord } from '../../model/record.ts'
-import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../plan/state/state-files.ts'
+import { type AttachmentRecord, decodeRecord } from '../../model/record.ts'
 import { createText, limitBytes, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import {
   asideBelow,
@@ -43,7 +43,7 @@ export function writePending(files: NetworkFiles, record: AttachmentRecord): voi
 
 /** Throws CniError 7 for a record that could not be read again: a DEL would not know what to remove. */
 function textOf(record: AttachmentRecord): string {
-  const text = encodeRecord(record)
+  const text = encodeFile(record)
   if (Buffer.byteLength(text) <= limitBytes) return text
   throw new CniError(
     'attachment-too-large',
@@ -169,7 +169,7 @@ export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   const found = readText(files.network)
   if (found === undefined) return undefined
-  const network = found === 'unreadable' ? undefined : decodeNetwork(found.text)
+  const network = found === 'unreadable' ? undefined : decodeFile(networkKind, found.text)
   if (network !== undefined && isOf(files, network)) return network
   setAside(files.network)
   return undefined

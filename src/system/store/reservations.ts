@@ -6,9 +6,9 @@
 
 import { lstatSync } from 'node:fs'
 import type { AttachmentKey } from '../../model/attachment.ts'
-import { type AttachmentRecord, intentOf, type ProcessIdentity, sameKey } from '../../model/record.ts'
+import { encodeFile } from '../../model/kinds.ts'
+import { type AttachmentRecord, decodeRecord, intentOf, type ProcessIdentity, sameKey } from '../../model/record.ts'
 import type { Reservation } from '../../plan/recovery/verdicts.ts'
-import { decodeRecord, encodeRecord } from '../../plan/state/state-files.ts'
 import { createText, namesIn, readText, replaceText } from '../files/files.ts'
 import { networkFiles, stateRoot } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
@@ -125,7 +125,7 @@ export async function reserveAgain(again: ReservedAgain, isFree: () => boolean):
   }
   await withLock(lock, () => {
     if (!isFree()) return
-    const [file, text] = [reservationFile(reservation), encodeRecord(intentOf(record))]
+    const [file, text] = [reservationFile(reservation), encodeFile(intentOf(record))]
     // What cannot be read keeps its name, or an ADD would take it.
     if (!createText(file, text) && isFree()) replaceText(file, text)
   })

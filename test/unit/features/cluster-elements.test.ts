@@ -3,9 +3,9 @@
 
 import { describe, expect, it } from 'vitest'
 import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../src/drivers/network.ts'
-import { changedElements, clusterElements } from '../../../src/features/cluster.ts'
+import { changedElements, clusterElements, decodeCluster } from '../../../src/features/cluster.ts'
 import type { NetworkSpec } from '../../../src/model/attachment.ts'
-import { decodeCluster, encodeCluster } from '../../../src/plan/state/state-files.ts'
+import { encodeFile } from '../../../src/model/kinds.ts'
 
 const cluster = {
   pods: ['10.0.1.0/24', 'fd00:1::/64'],
@@ -74,8 +74,8 @@ describe('clusterElements', () => {
 
 describe('a written cluster', () => {
   it('reads what was written', () => {
-    expect(JSON.parse(encodeCluster(cluster))).toEqual({ format: 1, ...cluster })
-    expect(decodeCluster(encodeCluster(cluster))).toEqual(cluster)
+    expect(JSON.parse(encodeFile(cluster))).toEqual({ format: 1, ...cluster })
+    expect(decodeCluster(encodeFile(cluster))).toEqual(cluster)
   })
 
   it.each([

@@ -9,11 +9,11 @@ import { backoffMs } from '../../../../src/cli/agent/request.ts'
 import { settingsOf } from '../../../../src/cli/agent/settings.ts'
 import { readInvocation } from '../../../../src/cni/invocation.ts'
 import { readConfig } from '../../../../src/config/config.ts'
+import { encodeFile } from '../../../../src/model/kinds.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
-import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
+import { decodeMemory, emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
-import { decodeMemory, encodeMemory } from '../../../../src/plan/state/state-files.ts'
 
 const call = {
   CNI_COMMAND: 'ADD',
@@ -146,7 +146,7 @@ describe('memory', () => {
     const gone = remember(first, { peers: [], own: ['10.0.9.0/24'], nowMs: 1000 })
     expect(gone).toEqual({ peers: [{ ...peer, goneSinceMs: 1000 }], own: ['10.0.1.0/24', '10.0.9.0/24'] })
     expect(remember(gone, { peers: [], own: ['10.0.9.0/24'], nowMs: 3_602_000 }).peers).toEqual([])
-    expect(decodeMemory(encodeMemory(gone))).toEqual(gone)
+    expect(decodeMemory(encodeFile(gone))).toEqual(gone)
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.1.7', '10.0.9.3'])).toEqual(['10.0.1.0/24'])
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.9.3'])).toEqual([])
   })

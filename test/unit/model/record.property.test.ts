@@ -4,7 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../../src/cni/error.ts'
+import { CniError } from '../../../src/cni/error.ts'
 import {
   afterRuleOps,
   attachmentRuleOps,
@@ -14,14 +14,19 @@ import {
   podTeardownOps,
   queueingOps,
   teardownOps,
-} from '../../../../src/drivers/attach.ts'
-import { portOps } from '../../../../src/drivers/bridge.ts'
-import { bridgeOps, refilledRuleOps } from '../../../../src/drivers/network.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../../../src/model/attachment.ts'
-import type { AttachmentRecord } from '../../../../src/model/record.ts'
-import { recordReservations } from '../../../../src/plan/recovery/verdicts.ts'
-import { decodeNetwork, decodeRecord, encodeNetwork, encodeRecord } from '../../../../src/plan/state/state-files.ts'
-import { toLanes } from '../../../../src/tools/batches.ts'
+} from '../../../src/drivers/attach.ts'
+import { portOps } from '../../../src/drivers/bridge.ts'
+import { bridgeOps, refilledRuleOps } from '../../../src/drivers/network.ts'
+import {
+  type AttachmentSpec,
+  encodeNetwork,
+  type NetworkSpec,
+  network as networkKind,
+} from '../../../src/model/attachment.ts'
+import { decodeFile, encodeFile } from '../../../src/model/kinds.ts'
+import { type AttachmentRecord, decodeRecord } from '../../../src/model/record.ts'
+import { recordReservations } from '../../../src/plan/recovery/verdicts.ts'
+import { toLanes } from '../../../src/tools/batches.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const
 const route = { dst: '10.9.0.0/16', gw: '10.1.0.1', src: '10.1.0.2', table: 100 }
@@ -141,17 +146,15 @@ function expectKnown(body: () => void): void {
 
 describe('a damaged record', () => {
   it('as it was written is believed in full', () => {
-    expect(decodeRecord(encodeRecord(record))).toStrictEqual(record)
-    expect(decodeNetwork(encodeNetwork(network))).toStrictEqual(network)
+    expect(decodeRecord(encodeFile(record))).toStrictEqual(record)
+    expect(decodeFile(networkKind, encodeNetwork(network))).toStrictEqual(network)
   })
 
   it('with anything in any one place is used without a crash', () => {
-    const places = placesOf(JSON.parse(encodeRecord(record)))
+    const places = placesOf(JSON.parse(encodeFile(record)))
     fc.assert(
       fc.property(fc.constantFrom(...places), instead, (place, by) =>
-        expectKnown(() =>
-          use(decodeRecord(JSON.stringify(replaced(JSON.parse(encodeRecord(record)), place, by)) ?? '')),
-        ),
+        expectKnown(() => use(decodeRecord(JSON.stringify(replaced(JSON.parse(encodeFile(record)), place, by)) ?? ''))),
       ),
       { numRuns: 5000 },
     )
@@ -162,7 +165,10 @@ describe('a damaged record', () => {
     fc.assert(
       fc.property(fc.constantFrom(...places), instead, (place, by) =>
         expectKnown(() => {
-          const found = decodeNetwork(JSON.stringify(replaced(JSON.parse(encodeNetwork(network)), place, by)) ?? '')
+          const found = decodeFile(
+            networkKind,
+            JSON.stringify(replaced(JSON.parse(encodeNetwork(network)), place, by)) ?? '',
+          )
           if (found !== undefined) useNetwork(found)
         }),
       ),

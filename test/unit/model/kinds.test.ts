@@ -11,28 +11,16 @@ import {
   isSameAsKnown,
   listOf,
   number,
+  type Of,
   object,
   optional,
   or,
   text,
   withUnknown,
-} from '../../../../src/plan/state/kinds.ts'
+} from '../../../src/model/kinds.ts'
 
-interface Inner {
-  readonly now: string
-  readonly same?: string
-}
-
-interface Outer {
-  readonly list: readonly Inner[]
-  readonly one?: Inner
-  readonly isOn: boolean
-  readonly count: number
-  readonly loose?: Inner
-}
-
-const inner = object<Inner>({ now: text, same: optional(text) })
-const outer = object<Outer>({
+const inner = object({ now: text, same: optional(text) })
+const outer = object({
   list: listOf(inner),
   one: optional(inner),
   isOn: flag,
@@ -40,7 +28,13 @@ const outer = object<Outer>({
   loose: believed(inner),
 })
 
-const value: Outer = { list: [{ now: 'a', same: 's' }], one: { now: 'b' }, isOn: true, count: 1, loose: { now: 'c' } }
+const value: Of<typeof outer> = {
+  list: [{ now: 'a', same: 's' }],
+  one: { now: 'b' },
+  isOn: true,
+  count: 1,
+  loose: { now: 'c' },
+}
 
 describe('a shape', () => {
   it('is read with what another release has written besides, at any depth', () => {
@@ -62,11 +56,11 @@ describe('a shape', () => {
     const before = { ...value, added: [1], one: { now: 'x', tag: 1 }, loose: { now: 'c', tag: 2 } }
     const { loose: _, ...next } = { ...value, count: 2 }
     expect(withUnknown(outer, before, next)).toEqual({ ...next, added: [1], one: { now: 'b', tag: 1 } })
-    expect(withUnknown(inner, { now: 'x' }, value.list[0] as Inner)).toBe(value.list[0])
+    expect(withUnknown(inner, { now: 'x' }, value.list[0] as Of<typeof inner>)).toBe(value.list[0])
   })
 
   it('is the same as another one but for what only another release knows', () => {
-    const later = { ...value, added: 1, one: { now: 'b', tag: 1 } } as Outer
+    const later = { ...value, added: 1, one: { now: 'b', tag: 1 } } as Of<typeof outer>
     expect(isSameAsKnown(outer, later, value)).toBe(true)
     expect(isSameAsKnown(outer, { ...later, count: 2 }, value)).toBe(false)
     expect(isSameAsKnown(outer, undefined, value)).toBe(false)
