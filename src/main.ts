@@ -11,11 +11,10 @@ import { type DispatchOutput, dispatch, failure } from './commands/call/dispatch
 import { openKeeper } from './commands/call/keeper.ts'
 import { handlers } from './commands/verbs/handlers.ts'
 import { type Edge, warmUpForSnapshot } from './snapshot/warm-up.ts'
-import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
 import { tallyCall } from './system/process/call-tally.ts'
 import { nowMs } from './system/process/clock.ts'
-import { loadBundle } from './system/process/load-bundle.ts'
+import { loadBundle, ownTypes } from './system/process/executable.ts'
 import { readStdin, reportIgnoredWords, writeAll } from './system/process/stdio.ts'
 import { phase, startTrace, writeTrace } from './system/process/trace.ts'
 

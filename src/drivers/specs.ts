@@ -15,7 +15,7 @@ import { tuningSpec } from '../features/tuning.ts'
 import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import { podLinkMac } from '../model/names.ts'
 import { linkScope } from '../model/op.ts'
-import type { Device, GatewaySide, Routes, Surroundings } from './driver.ts'
+import type { Device, Routes, Surroundings } from './driver.ts'
 import { interfaceDriverOf } from './drivers.ts'
 import { unique, withFirstGateway } from './subnets.ts'
 
@@ -96,11 +96,6 @@ function requireNearGateways({ routes, defaultRoutes }: Routes, ips: readonly Po
   throw new CniError('gateway-unreachable', `ipam: gateway ${far.gw} is in no subnet of the pod (${addresses})`, {
     details: `the route to ${far.dst} goes through it; give the addresses a gateway of their subnet, or use mode ptp`,
   })
-}
-
-/** The place of the network's gateways, to compare its ranges with the host's. `ips` as in `buildNetworkSpec`. */
-export function gatewaySide(conf: InterfaceNetConf, ips: readonly PodAddress[]): GatewaySide {
-  return interfaceDriverOf(conf).gatewaySide(conf, ips)
 }
 
 /** The shared part of the network's attachments. `ips`: of this attachment, for IPAM that names no subnets. */

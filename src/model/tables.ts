@@ -79,18 +79,9 @@ const chains: readonly ChainDeclaration[] = [
     // connection wins, and ours only speaks for our own networks' sources.
     hook: { type: 'nat', at: 'postrouting', priority: 'srcnat' },
     rules: rulesOf(
-      'hairpin4',
-      'hairpin6',
-      'self4',
-      'self6',
-      'from-loopback',
-      'all4',
-      'all6',
+      ...(['hairpin4', 'hairpin6', 'self4', 'self6', 'from-loopback', 'all4', 'all6'] as const),
       // Before the next rules, so that a range of another node needs one element, not one for each range here.
-      'peer4',
-      'peer6',
-      'masquerade4',
-      'masquerade6',
+      ...(['peer4', 'peer6', 'masquerade4', 'masquerade6'] as const),
     ),
   },
 ]
@@ -109,11 +100,7 @@ export function declarationsOf(
   readonly chains: readonly ChainDeclaration[]
 } {
   if (table === 'bridge') return { sets: setsIn('bridge'), chains: bridgeChains }
-  const accepting = acceptChains(mark).map((chain) => ({
-    ...chain,
-    rules: chain.rules.map(({ name, commentName }) => ({ name, comment: ruleComment(commentName) })),
-  }))
-  return { sets: setsIn('inet'), chains: [...chains, ...accepting] }
+  return { sets: setsIn('inet'), chains: [...chains, ...acceptChains(mark)] }
 }
 
 /** Removes one of our tables with everything in it. */
@@ -245,40 +232,17 @@ export type AcceptRuleName =
   | `${'peer' | 'node'}-new${4 | 6}`
   | 'unmark'
 
-/** A chain. `commentName`: what the rule's comment ends with; `rulesetVersion` stands before it. */
-interface AcceptChain {
-  readonly name: string
-  readonly hook?: Hook
-  readonly rules: readonly {
-    readonly name: AcceptRuleName
-    readonly commentName: string
-  }[]
-}
-
 /** Where packets are judged. A base chain that runs before it cannot be told anything by a mark. */
 export const acceptPriority = -149
 
 /** What is sent to pods. By peers: pods of other nodes, and those nodes, as the second hop of a NodePort is. */
 const admitted: readonly AcceptRuleName[] = [
-  'answer',
-  'translated',
-  'new4',
-  'new6',
-  'peer-new4',
-  'peer-new6',
-  'node-new4',
-  'node-new6',
+  ...(['answer', 'translated', 'new4', 'new6', 'peer-new4', 'peer-new6', 'node-new4', 'node-new6'] as const),
 ]
 
 /** Whoever had the bit set before us would be let in by our accept. Then what pods send, and what is sent to them. */
 const admit: readonly AcceptRuleName[] = [
-  'admit-clear',
-  'admit-from',
-  'admit-from4',
-  'admit-from6',
-  'admit-to',
-  'admit-to4',
-  'admit-to6',
+  ...(['admit-clear', 'admit-from', 'admit-from4', 'admit-from6', 'admit-to', 'admit-to4', 'admit-to6'] as const),
 ]
 
 /**
@@ -286,14 +250,9 @@ const admit: readonly AcceptRuleName[] = [
  * mangle (-150), where others set and save whole marks, and before every filter chain; the bit is gone again right
  * before mangle's postrouting, so that no CONNMARK saves it for packets to come.
  */
-function acceptChains(mark: number | undefined): readonly AcceptChain[] {
+function acceptChains(mark: number | undefined): readonly ChainDeclaration[] {
   const rulesOf = (names: readonly AcceptRuleName[]) =>
-    mark === undefined
-      ? []
-      : names.map((name) => ({
-          name,
-          commentName: `${name} ${markText(mark)}`,
-        }))
+    mark === undefined ? [] : names.map((name) => ({ name, comment: ruleComment(`${name} ${markText(mark)}`) }))
   return [
     { name: 'admitted', rules: rulesOf(admitted) },
     { name: 'admit', hook: { type: 'filter', at: 'forward', priority: acceptPriority }, rules: rulesOf(admit) },

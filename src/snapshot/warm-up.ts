@@ -3,10 +3,16 @@
 // all others are compiled anew in every call (9 ms of a bare ADD). Calls of every verb go through the real
 // code, in a temporary state directory, with tools that change nothing. Nothing here may be remembered by a module.
 
-import { mkdtempSync, openSync, rmSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toCniError } from '../cni/error.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import type { Result } from '../cni/result.ts'
+import { intentFor } from '../commands/attach/intent.ts'
+import { addInterface } from '../commands/attach/interface.ts'
+import { interfacePort } from '../commands/attach/attach-port.ts'
+import type { InterfacePort } from '../commands/attach/ports.ts'
 import { type CallContext, openContext } from '../commands/call/context.ts'
 import { dispatch, type Handlers } from '../commands/call/dispatch.ts'
 import { add } from '../commands/verbs/add.ts'
@@ -15,16 +21,19 @@ import { del } from '../commands/verbs/del.ts'
 import { gc } from '../commands/verbs/gc.ts'
 import { handlers as realHandlers } from '../commands/verbs/handlers.ts'
 import { status } from '../commands/verbs/status.ts'
+import type { NetConf } from '../config/net-conf.ts'
+import { interfaceConf } from '../drivers/drivers.ts'
+import type { Op } from '../model/op.ts'
 import { declarationsOf } from '../model/tables.ts'
+import type { Plan } from '../plan/order/stage.ts'
+import { namesOnce } from '../system/files/files.ts'
+import { networkFiles } from '../system/files/state.ts'
+import { linkCommands } from '../system/kernel/execute.ts'
 import { openNetns } from '../system/kernel/netns.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { nowMs } from '../system/process/clock.ts'
 import { notedExecutions, noteExecutions } from '../system/process/executions.ts'
-import type { Command, Run } from '../system/process/runner.ts'
-import { type Edge, warmUpEdge } from './warm-up-edge.ts'
-import { podNetwork, tableListing, warmUpAdd } from './warm-up-parts.ts'
-
-export type { Edge } from './warm-up-edge.ts'
+import { type Command, inFiles, prestart, type Run } from '../system/process/runner.ts'
 
 /** No gateway: the build must not switch this machine's forwarding on. */
 const config = {
@@ -197,4 +206,90 @@ function ruleComments(): string {
 export async function warmUpForSnapshot(run: (edge: Edge) => unknown): Promise<void> {
   const problems = await warmUp(run).catch((error: unknown) => [toCniError(error).message])
   for (const problem of problems) process.stderr.write(`warm-up: ${problem}\n`)
+}
+
+// An ADD that the build cannot run as it is: a network with a gateway would switch this machine's forwarding on, and a
+// usual one needs a bridge that is there. Its order is carried out without such settings.
+
+/** A pod network in the short form, with what a pod may ask for. */
+const podNetwork = {
+  cniVersion: '1.1.0',
+  name: 'warm-up',
+  type: 'trestle',
+  podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
+  firewall: { ingressPolicy: 'same-bridge' },
+  bandwidth: { ingressRate: 1e8, ingressBurst: 1e7 },
+}
+
+/** What `nft -j` answers in the warm-up. */
+const tableListing = JSON.stringify({
+  nftables: [
+    { chain: { name: 'forward' } },
+    { rule: { chain: 'forward', comment: 'none' } },
+    { set: { name: 'masq4', elem: [{ prefix: { addr: '10.240.0.0', len: 24 } }, { concat: ['tcp', 1] }] } },
+  ],
+})
+
+/** The story of an ADD with tools that are harmless. */
+async function warmUpAdd(context: CallContext, call: Invocation, read: NetConf): Promise<Result> {
+  const conf = interfaceConf(read)
+  const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+  const addition = { context, call, conf, key, files: networkFiles(conf.name) }
+  const netns = context.openNetns(call.netns)
+  const record = await intentFor(addition, netns.identity)
+  const prestarted = prestart(inFiles(context.run), linkCommands(netns.fd))
+  const place = { run: prestarted.run, netnsFd: netns.fd, prestarted }
+  const real = interfacePort({ ...addition, record, names: namesOnce() }, { netns, place })
+  const port: InterfacePort = {
+    ...real,
+    run: async (plan) => await real.run(withoutFiles(plan)),
+    // As if the bridge were there: the second ADD finds the network as it is to be.
+    lookAtKnown: () => ({ ...real.lookAtKnown(), hasBridge: true, forwarding: [4, 6] }),
+  }
+  try {
+    return await addInterface(port, { key, conf, netns: call.netns, mtu: 1500, machineId: '' })
+  } finally {
+    await prestarted.discard()
+    closeSync(netns.fd)
+  }
+}
+
+/** The build must not change a setting of this machine. */
+function withoutFiles(plan: Plan): Plan {
+  const isFile = ({ kind }: Op) => kind === 'forwarding.on' || kind === 'sysctl.write'
+  const stages = plan.stages.map(({ run, ...stage }) => ({
+    ...stage,
+    run: run.kind === 'batch' ? { ...run, ops: run.ops.filter((op) => !isFile(op)) } : run,
+  }))
+  return { ...plan, stages }
+}
+
+// A call from where the runtime starts it to its exit, with a process that is none: what of main.ts has run is in the
+// start-up snapshot with its bytecode.
+
+/** What a call has of its process: environment and signals, descriptors, and how it ends. */
+export interface Edge {
+  readonly process: Pick<NodeJS.Process, 'env' | 'argv'> & {
+    on(event: string, listener: (reason: unknown) => void): unknown
+  }
+  readonly stdin: number
+  readonly stdout: number
+  readonly exit: (code: number) => unknown
+}
+
+/** Runs VERSION with a file as standard input and another as output. Resolves to what went wrong. */
+async function warmUpEdge(run: (edge: Edge) => unknown): Promise<readonly string[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
+  const input = join(directory, 'stdin')
+  writeFileSync(input, '{"cniVersion":"1.1.0"}')
+  const [stdin, stdout] = [openSync(input, 'r'), openSync('/dev/null', 'w')]
+  try {
+    const process = { env: { CNI_COMMAND: 'VERSION' }, argv: [], on: () => undefined }
+    const code = await new Promise((exit) => run({ process, stdin, stdout, exit }))
+    return code === 0 ? [] : [`VERSION at the edge: ${String(code)}`]
+  } finally {
+    closeSync(stdin)
+    closeSync(stdout)
+    rmSync(directory, { recursive: true, force: true })
+  }
 }

@@ -282,7 +282,7 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
 }
 
 /** `default` and bare addresses as CIDRs. Only IPv6 routes have a `pref` (RTA_PREF, ip/iproute.c). */
-function toCidr(dst: string, isIpv6: boolean): string {
+export function toCidr(dst: string, isIpv6: boolean): string {
   if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
   if (dst.includes('/')) return dst
   return `${dst}/${bitsOf(familyOf(dst))}`

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's routes to and from `ip -batch` (ip-route(8)).
 
-import { bitsOf, familyOf } from '../cni/address.ts'
+import { familyOf } from '../cni/address.ts'
 import { mainTable } from '../model/op.ts'
 import { type NodeRoute, type RouteChange, routeMetric, routeProtocol } from '../plan/agent/routes.ts'
 import { toBatchLine } from './batches.ts'
-import { readDocuments } from './ip.ts'
+import { readDocuments, toCidr } from './ip.ts'
 
 /**
  * The input of `ip -N -j -batch -` that shows the main table of both families. A batch takes no -6, the root prefix
@@ -44,7 +44,7 @@ export function readNodeRoutes(stdout: string): readonly NodeRoute[] {
       const via = hop['via'] as { readonly host?: unknown } | undefined
       const gateway = hop['gateway'] ?? via?.host
       return {
-        dst: cidrOf(String(entry['dst']), 'pref' in entry || familyOf(String(gateway ?? '')) === 6),
+        dst: toCidr(String(entry['dst']), 'pref' in entry || familyOf(String(gateway ?? '')) === 6),
         type: typeOf(entry['type']),
         ...(gateway === undefined ? {} : { gateway: String(gateway) }),
         ...(hop['dev'] === undefined ? {} : { dev: String(hop['dev']) }),
@@ -66,11 +66,4 @@ function wordsOf({ verb, dst, gateway, dev }: RouteChange): readonly string[] {
 function typeOf(type: unknown): string {
   const names: Readonly<Record<string, string>> = { '1': 'unicast', '6': 'blackhole', '7': 'unreachable' }
   return type === undefined ? 'unicast' : (names[String(type)] ?? String(type))
-}
-
-/** `default` and bare addresses as CIDRs. Only IPv6 routes have a `pref` (RTA_PREF, ip/iproute.c). */
-function cidrOf(dst: string, isIpv6: boolean): string {
-  if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
-  if (dst.includes('/')) return dst
-  return `${dst}/${bitsOf(familyOf(dst))}`
 }

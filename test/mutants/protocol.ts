@@ -102,7 +102,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the name by which a link to the executable was called is not its type',
-    module: 'src/system/ipam/own-types.ts',
+    module: 'src/system/process/executable.ts',
     wraps: 'ownTypes',
     by: () => () => ['trestle', basename(process.execPath)],
     caughtBy: {

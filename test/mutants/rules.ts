@@ -42,7 +42,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a process of the node on ::1 keeps a pod from its host port',
-    module: 'src/features/listening.ts',
+    module: 'src/system/kernel/listening.ts',
     wraps: 'listensOn',
     by: (original) => (listener, port) =>
       original(listener.address === '::1' ? { ...listener, address: '::' } : listener, port),

@@ -4,7 +4,7 @@
 
 import { spawnSync } from 'node:child_process'
 import type { OwnNetConf } from '../../config/net-conf.ts'
-import { gatewaySide } from '../../drivers/specs.ts'
+import { interfaceDriverOf } from '../../drivers/drivers.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { describeOverlap, linkOverlaps } from '../../plan/ipam/range-overlap.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
@@ -36,7 +36,7 @@ export function rangesInUse(
 ): readonly Found[] {
   if (host === undefined || !('isGateway' in conf) || conf.allowOverlap || conf.ipam.kind !== 'pool') return []
   const written = subnetsOf(entry)
-  const found = linkOverlaps(gatewaySide(conf, []), host)
+  const found = linkOverlaps(interfaceDriverOf(conf).gatewaySide(conf, []), host)
   const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'
   return found
     .filter(({ range }) => written.includes(range))

@@ -3,7 +3,7 @@
 
 import { ownType } from '../../cni/invocation.ts'
 import { isObject } from '../../cni/json.ts'
-import { ownTypes } from '../../system/ipam/own-types.ts'
+import { ownTypes } from '../../system/process/executable.ts'
 import type { PluginConf } from './list.ts'
 
 /** True if the type names trestle: by a name of this executable, or by a name like "trestle-v2". */

@@ -10,16 +10,16 @@ import { addInterface } from '../../commands/attach/interface.ts'
 import { addLease } from '../../commands/attach/lease.ts'
 import type { ChainedPort, InterfacePort } from '../../commands/attach/ports.ts'
 import { removeAttachment, type TeardownPort } from '../../commands/teardown/remove-attachment.ts'
+import { loopbackDownOps, loopbackOps, loopbackResult } from '../../commands/verbs/loopback.ts'
 import type { ChainedNetConf, DeviceQuery, InterfaceNetConf, NetConf } from '../../config/net-conf.ts'
 import { homecomingOf } from '../../drivers/attach.ts'
-import type { ChainedSurroundings } from '../../drivers/chained.ts'
+import { type ChainedSurroundings, chainedSpec } from '../../drivers/chained.ts'
 import type { Around, Device } from '../../drivers/driver.ts'
 import { deviceOf } from '../../drivers/drivers.ts'
-import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
 import { type AttachmentSpec, type Lease, type NetworkSpec, noLease } from '../../model/attachment.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../model/observed.ts'
 import { type Candidate, chooseRequested, firstFree, staticLease } from '../../plan/ipam/allocate.ts'
-import { networkOfChain, specOfChained } from '../../plan/order/chained.ts'
+import { networkOfChain } from '../../plan/order/chained.ts'
 import {
   type AddFacts,
   type Begun,
@@ -170,7 +170,7 @@ export class Recording implements InterfacePort, ChainedPort {
     if (conf.mode === 'chained') {
       const prevResult = conf.prevResult ?? noResult
       const facts = { ...begun, conf, prevResult, seen: assumedSurroundings(conf, begun.key.ifName) }
-      return networkOfChain(facts, specOfChained(facts), undefined)
+      return networkOfChain(facts, chainedSpec(facts), undefined)
     }
     const query = deviceOf(conf)
     const facts: AddFacts = {

@@ -3,8 +3,8 @@
 // for a record or a log (commands/call/keeper.ts).
 
 import type { RecordedProcess, Recorder, SeenCall } from '../../commands/call/keeper.ts'
-import { ownTypes } from '../../system/ipam/own-types.ts'
 import { nowMs } from '../../system/process/clock.ts'
+import { ownTypes } from '../../system/process/executable.ts'
 import type { Execution } from '../../system/process/executions.ts'
 import { parseObject } from './configuration.ts'
 import { type Recorded, recordText, type Subject, subjectOf } from './document.ts'

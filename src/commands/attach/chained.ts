@@ -4,21 +4,19 @@
 
 import type { Result } from '../../cni/result.ts'
 import type { ChainedNetConf } from '../../config/net-conf.ts'
-import { chainedResult } from '../../drivers/chained.ts'
+import { chainedResult, chainedSpec } from '../../drivers/chained.ts'
 import {
   type ChainedFacts,
   changePlan,
   needsSetUp,
   networkOfChain,
   refuseForeignQueue,
-  specOfChained,
 } from '../../plan/order/chained.ts'
 import type { Begun } from '../../plan/order/facts.ts'
 import { warnsOf } from '../../plan/order/interface.ts'
 import { areRulesMissing, unrepairable } from '../../plan/order/stages.ts'
-import { runLast } from './last.ts'
 import type { ChainedPort } from './ports.ts'
-import { rebuildRules, setUpShared } from './set-up.ts'
+import { rebuildRules, runLast, setUpShared } from './set-up.ts'
 
 /** Adds everything that the configuration asks for to the interface. Throws CniError as the port, and what fails. */
 export async function addChained(
@@ -26,7 +24,7 @@ export async function addChained(
   { prevResult, ...begun }: Begun<ChainedNetConf> & { readonly prevResult: Result },
 ): Promise<Result> {
   const facts: ChainedFacts = { ...begun, prevResult, seen: await port.lookAround() }
-  const spec = specOfChained(facts)
+  const spec = chainedSpec(facts)
   if (spec.bandwidth !== undefined) refuseForeignQueue(spec, await port.lookAtQueue(spec.bandwidth.link))
   if (spec.hostPorts !== undefined) await port.reservePorts(spec)
   const { network: known } = port.lookAtKnown()

@@ -9,8 +9,7 @@ import { familyOf } from '../../cni/address.ts'
 import type { Result } from '../../cni/result.ts'
 import type { InterfaceNetConf } from '../../config/net-conf.ts'
 import { afterPrevious, resultOf } from '../../drivers/answer.ts'
-import { deviceOf } from '../../drivers/drivers.ts'
-import { gatewaySide } from '../../drivers/specs.ts'
+import { deviceOf, interfaceDriverOf } from '../../drivers/drivers.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import { aliasOf } from '../../model/names.ts'
 import { type AddFacts, type Begun, isSetUp, madeDefaults, specOf, wantedNetwork } from '../../plan/order/facts.ts'
@@ -41,16 +40,16 @@ import {
   wellEnded,
 } from '../../plan/order/stage.ts'
 import { areRulesMissing, noRules, type PodSide, type RuleStages, unrepairable } from '../../plan/order/stages.ts'
-import { runLast } from './last.ts'
 import type { InterfacePort } from './ports.ts'
-import { rebuildRules, setUpShared } from './set-up.ts'
+import { rebuildRules, runLast, setUpShared } from './set-up.ts'
 
 /** Makes the interface and all that belongs to it. Throws CniError as the port, and what the kernel refuses. */
 export async function addInterface(port: InterfacePort, begun: Begun<InterfaceNetConf>): Promise<Result> {
   const { conf } = begun
   const query = deviceOf(conf)
   const device = query && (await port.lookAtDevice(query))
-  const ranges = conf.ipam.kind === 'pool' ? await port.lookAtRanges(gatewaySide(conf, [])) : noRanges
+  const ranges =
+    conf.ipam.kind === 'pool' ? await port.lookAtRanges(interfaceDriverOf(conf).gatewaySide(conf, [])) : noRanges
   const lease = await port.reserveAddresses(ranges.excluded)
   const usedTables = await tablesFor(port, { conf, lease })
   const facts: AddFacts = { ...begun, device, ranges, usedTables, lease, known: undefined, isMade: false }

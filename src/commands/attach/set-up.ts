@@ -4,8 +4,10 @@
 
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { NetworkFacts } from '../../plan/order/facts.ts'
+import { missingLast, staleFlows } from '../../plan/order/interface.ts'
 import { isOvertaken, needsVlans, rebuiltRules, type SetUp, setUp } from '../../plan/order/set-up.ts'
-import { type Failure, failureIn, wellEnded } from '../../plan/order/stage.ts'
+import { type Failure, failureIn, type PlanRun, wellEnded } from '../../plan/order/stage.ts'
+import type { RunPort } from '../call/beside.ts'
 import type { HostLook, RulesPort, SharedPort } from './ports.ts'
 
 /** How often everything is looked at: of pods that go, a few at once are many. */
@@ -72,4 +74,18 @@ export async function rebuildRules(port: RulesPort, spec?: AttachmentSpec): Prom
     wellEnded(await port.run(rebuiltRules(shared)))
     await port.settleAllAccepts()
   })
+}
+
+// The end of an ADD in every mode: settings of the host's links and flows that began without the rules.
+
+/** Runs the last stages that `run` could not, and deletes stale flows. `warns`: listeners of the node are reported. */
+export async function runLast(
+  port: RunPort,
+  run: PlanRun,
+  { spec, warns }: { readonly spec: AttachmentSpec; readonly warns: boolean },
+): Promise<void> {
+  const missing = missingLast(run, spec, warns)
+  const runs = missing === undefined ? [run] : [run, wellEnded(await port.run(missing))]
+  const flows = staleFlows(runs)
+  if (flows !== undefined) wellEnded(await port.run(flows))
 }

@@ -7,8 +7,8 @@ import { existsSync } from 'node:fs'
 import type { Environment } from '../../cni/invocation.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
+import { loadBundle } from '../../system/process/executable.ts'
 import { type Execution, notedExecutions, noteExecutions } from '../../system/process/executions.ts'
-import { loadBundle } from '../../system/process/load-bundle.ts'
 import type { DispatchOutput } from './dispatch.ts'
 
 /** A call as far as its process knows it. `ms`: since the process began. */

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `loopback`: ADD, CHECK and DEL of the pod's lo. CNI_IFNAME is ignored, and nothing is reserved or recorded.
+// mode `loopback`: ADD, CHECK and DEL of the pod's lo, as the upstream loopback plugin sets it up (docs/design.md,
+// "Upstream loopback"). CNI_IFNAME is ignored, and nothing is left on the host, reserved or recorded.
 
+import { familyOf } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import type { Result } from '../../cni/result.ts'
 import type { LoopbackNetConf } from '../../config/net-conf.ts'
-import { loopbackDownOps, loopbackOps, loopbackResult } from '../../drivers/loopback.ts'
 import type { ObservedLink } from '../../model/observed.ts'
+import type { Op } from '../../model/op.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, identityOfNetns, netnsState, type OpenNetns } from '../../system/kernel/netns.ts'
 import { CommandError } from '../../tools/command-error.ts'
@@ -50,4 +52,34 @@ async function showLo(context: CallContext, netns: OpenNetns, ops: typeof loopba
   const lo = readLinks(readDocuments(printed.map(({ stdout }) => stdout).join('\n'))).get('lo')
   if (lo !== undefined) return lo
   throw new CniError('loopback-missing', 'the sandbox shows no lo', { details: 'every network namespace has one' })
+}
+
+const dev = 'lo'
+
+/** Sets lo up, and shows the addresses that the kernel then gives it. */
+export const loopbackOps: readonly Op[] = [
+  { in: 'pod', kind: 'link.up', dev, why: 'set lo up in the pod' },
+  { in: 'pod', kind: 'addr.show', dev, why: 'see the addresses of lo' },
+]
+
+/** Sets lo down, as upstream does. */
+export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
+
+/**
+ * The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address.
+ */
+export function loopbackResult(link: ObservedLink, sandbox: string): Result {
+  const foreign = link.addresses.find((address) => !isLoopback(address))
+  if (foreign !== undefined) {
+    throw new CniError('loopback-other-address', `loopback interface found with non-loopback address "${foreign}"`, {
+      details: `take it off: nsenter --net=${sandbox} ip addr del ${foreign} dev lo`,
+    })
+  }
+  const first = [4, 6].map((family) => link.addresses.find((address) => familyOf(address) === family))
+  const ips = first.filter((address) => address !== undefined).map((address) => ({ address, interface: 0 }))
+  return { interfaces: [{ name: dev, mac: link.mac, sandbox }], ips, routes: [] }
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1/128'
 }

@@ -7,30 +7,37 @@ import { CniError } from '../../cni/error.ts'
 import { CniCode, type ErrorId } from '../../cni/error-code.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import { hasIpv6 } from '../../config/config.ts'
-import type { DeviceQuery, NetConf, OwnNetConf, PoolIpam, Range } from '../../config/net-conf.ts'
+import type { DeviceQuery, InterfaceNetConf, NetConf, OwnNetConf, PoolIpam, Range } from '../../config/net-conf.ts'
 import { mostBridgePorts } from '../../drivers/bridge.ts'
-import { bridgeOf, deviceOf } from '../../drivers/drivers.ts'
+import { bridgeOf, deviceOf, interfaceDriverOf, makesInterface } from '../../drivers/drivers.ts'
 import { hasDevice } from '../../drivers/host-device.ts'
+import { buildNetworkSpec } from '../../drivers/specs.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
+import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
+import type { AddressedLinks } from '../../model/observed.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
-import { withExcluded } from '../../plan/ipam/range-overlap.ts'
+import { agreeOnAddresses } from '../../plan/ipam/bridge-addresses.ts'
+import { emptyInTheWay, judgeRanges, overlapError, wasSetUp, withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { isDeviceThere } from '../../system/kernel/devices.ts'
 import { bridgePorts } from '../../system/kernel/kernel-files.ts'
+import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
 import { nowMs } from '../../system/process/clock.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Deadline } from '../../system/process/runner.ts'
 import { holderOf } from '../../system/store/addresses.ts'
-import { readNetwork, someRecord } from '../../system/store/records.ts'
+import { allNetworks, readNetwork, someRecord } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
+import { placedPods } from '../call/in-use.ts'
 import { isOldFile } from '../recover/collect.ts'
 import { isDead } from '../teardown/attachments.ts'
-import { requireRoom } from './status-set-up.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */
 const fewPorts = 23
@@ -243,4 +250,57 @@ function notReady(id: ErrorId, why: string, hint: string): CniError {
 
 function notReadyFor(id: ErrorId, cause: CniError): CniError {
   return new CniError(id, `not ready: ${cause.message}`, { details: cause.details ?? '', cause })
+}
+
+// Of a network that the next ADD has to set up: whether that would be refused, by the judgement of the ADD itself, on
+// what files tell.
+
+/**
+ * Throws CniError 110 for a range of the configuration that overlaps one of the host's, 108 for a bridge with another
+ * address. Nothing is looked at of a network that was set up like this, nor where the addresses come with the ADD
+ * (another IPAM plugin, `static`, ranges of the runtime). `known`: as it was set up.
+ */
+function requireRoom(context: CallContext, conf: NetConf, known: NetworkSpec | undefined): void {
+  if (!makesInterface(conf) || conf.ipam.kind !== 'pool') return
+  const isApart = wasSetUp(interfaceDriverOf(conf).gatewaySide(conf, []), known)
+  if (isApart && bridgeOf(conf) === known?.bridge?.name) return
+  const host = linksInFiles()
+  if (host === undefined) return
+  const others = allNetworks().filter(({ name }) => name !== conf.name)
+  if (!isApart && !conf.allowOverlap) requireOwnRanges(context, conf, { host, others, known })
+  requireOwnBridge(context, conf, { host, others, known })
+}
+
+interface Around {
+  readonly host: AddressedLinks
+  readonly others: readonly NetworkSpec[]
+  readonly known: NetworkSpec | undefined
+}
+
+/** A routed network without a pod makes room when the ADD comes. */
+function requireOwnRanges(context: CallContext, conf: InterfaceNetConf, { host, others, known }: Around): void {
+  const { name } = conf
+  const key = { network: name, containerId: '', ifName: '', role: 'main' } as const
+  const [network, pods] = [interfaceDriverOf(conf).gatewaySide(conf, []), placedPods(context, others)]
+  const empty = emptyInTheWay({ network, others, pods })
+  const inTheWay = others.filter((other) => !empty.includes(other.name))
+  const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
+  const { refused } = judgeRanges({ network, others: inTheWay, pods }, key, { host, known, ownMac })
+  // Which links have a default route is not known here: none is to be removed.
+  if (refused !== undefined) throw overlapError(name, { overlaps: refused, kept: new Set(host.links.keys()) })
+}
+
+/** Ports of a network without state are the ADD's to rediscover: whose the addresses are is not known before. */
+function requireOwnBridge(context: CallContext, conf: InterfaceNetConf, { host, others, known: before }: Around): void {
+  const id = machineId()
+  // No MTU decides anything here.
+  const network = buildNetworkSpec(conf, [], { mtu: 1500, machineId: id })
+  const bridge = network.bridge?.name
+  if (bridge === undefined) return
+  const known = [conf.name, ...others.map(({ name }) => name)]
+  const ports = [...host.links.values()].filter(({ master }) => master === bridge)
+  const owners = ports.flatMap(({ name, alias }) => keyOfHostLink(name, alias)?.network ?? [])
+  const pods = placedPods(context, others)
+  if (owners.every((owner) => known.includes(owner)))
+    agreeOnAddresses({ network, others, before, pods, host, ownMac: bridgeMac(bridge, id) })
 }

@@ -5,7 +5,7 @@
 import { CniError } from '../../cni/error.ts'
 import type { Result } from '../../cni/result.ts'
 import type { ChainedNetConf } from '../../config/net-conf.ts'
-import { type ChainedSurroundings, chainedNetwork, chainedSpec } from '../../drivers/chained.ts'
+import { type ChainedSurroundings, chainedNetwork } from '../../drivers/chained.ts'
 import { sharesRules } from '../../drivers/network.ts'
 import { mergeNetworks } from '../../drivers/specs.ts'
 import { acceptedOf } from '../../features/firewall.ts'
@@ -19,11 +19,6 @@ import { chainedStages, lastStages, type RuleStages, ruleStages } from './stages
 export interface ChainedFacts extends Begun<ChainedNetConf> {
   readonly prevResult: Result
   readonly seen: ChainedSurroundings
-}
-
-/** The attachment. Throws CniError as drivers/chained.ts says. */
-export function specOfChained({ key, conf, prevResult, seen }: ChainedFacts): AttachmentSpec {
-  return chainedSpec({ key, conf, prevResult, seen })
 }
 
 /** The shared part of the network's chained attachments, with what state has of it. */

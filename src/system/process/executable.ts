@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a second bundle: the commands for people, the agent, or the recorder of calls. The CNI path does not pay for
-// them: each is an asset of the executable, or a file beside the bundle when run unpacked.
+// What the executable has besides the CNI path: the names that it is called by, and its other bundles (the commands for
+// people, the agent, the recorder of calls), each an asset of it, or a file beside the bundle when run unpacked.
+
 import { readFileSync, realpathSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { getAsset, isSea } from 'node:sea'
 import { compileFunction } from 'node:vm'
+import { ownType } from '../../cni/invocation.ts'
 
 /** The bundles, and their files in `dist/` (build.mjs). */
 export type BundleName = 'cli.cjs' | 'agent.cjs' | 'recorder.cjs'
@@ -31,4 +33,14 @@ function requireBuiltinOf(asset: BundleName) {
     if (found === undefined) throw new Error(`${asset}: '${id}' is not a builtin module`)
     return found
   }
+}
+
+/**
+ * The types of a configuration that mean this executable (CNI spec 1.1.0, section 1: a runtime finds the file by the
+ * type): `trestle`, the name that it was called by, and the name of the file where that is a link to it.
+ */
+export function ownTypes(): readonly string[] {
+  // A runtime starts the file by its path, which is argv[0]; Node's execPath is what /proc/self/exe says.
+  const files = isSea() ? [process.argv0, process.execPath] : [process.argv[1] ?? '']
+  return [...new Set([ownType, ...files.map((file) => basename(file))])].filter((name) => name !== '')
 }
