@@ -21,12 +21,10 @@ export interface Cidr {
 
 const MAPPED_IPV4 = 0xffffn
 
-/** The bits of an address: 32 or 128. */
 export function bitsOf(family: Family): 32 | 128 {
   return family === 4 ? 32 : 128
 }
 
-/** The 32-bit value of dotted decimal text, or -1. An octet has no leading zero. */
 function readIpv4(text: string): number {
   let value = 0
   let octet = -1
@@ -78,7 +76,6 @@ export function parseCidr(text: string): Cidr | undefined {
   return { ...address, prefixLength }
 }
 
-/** Canonical text: dotted decimal or RFC 5952. */
 export function formatAddress(address: Address): string {
   if (address.family === 6) return writeIpv6(address.value)
   const value = Number(address.value)
@@ -95,7 +92,6 @@ function hostMask(cidr: Cidr): bigint {
   return (1n << BigInt(bitsOf(cidr.family) - cidr.prefixLength)) - 1n
 }
 
-/** The same prefix with no host bits. */
 export function networkOf(cidr: Cidr): Cidr {
   return { family: cidr.family, value: firstOf(cidr).value, prefixLength: cidr.prefixLength }
 }
@@ -111,12 +107,10 @@ export function lastOf(cidr: Cidr): Address {
   return { family: cidr.family, value: cidr.value | hostMask(cidr) }
 }
 
-/** The address alone, as a prefix of full length. */
 export function hostCidr(address: Address): Cidr {
   return { family: address.family, value: address.value, prefixLength: bitsOf(address.family) }
 }
 
-/** True when the address lies in the prefix. */
 export function includes(cidr: Cidr, address: Address): boolean {
   if (cidr.family !== address.family) return false
   const hostBits = BigInt(bitsOf(cidr.family) - cidr.prefixLength)
@@ -128,7 +122,6 @@ export function overlaps(a: Cidr, b: Cidr): boolean {
   return a.prefixLength <= b.prefixLength ? includes(a, b) : includes(b, a)
 }
 
-/** True for 0.0.0.0 and ::. */
 export function isUnspecified(address: Address): boolean {
   return address.value === 0n
 }
@@ -165,7 +158,6 @@ export function familyOf(text: string): Family {
   return text.includes(':') ? 6 : 4
 }
 
-/** The address of a CIDR's text, without its prefix length. */
 export function bareAddress(cidr: string): string {
   const slash = cidr.indexOf('/')
   return slash === -1 ? cidr : cidr.slice(0, slash)

@@ -10,7 +10,6 @@ import { type CniVersion, currentVersion, isSupported, supportedVersions } from 
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** The keys that every verb needs, and the whole. */
 export interface ConfigHead {
   readonly root: JsonObject
   readonly name: string

@@ -111,18 +111,15 @@ export const idsOfCode = {
 
 type IdsOfCode = typeof idsOfCode
 
-/** The id of a failure, in kebab case. */
 export type ErrorId = IdsOfCode[keyof IdsOfCode][number]
 
 const codesAndIds: readonly (readonly [string, readonly string[]])[] = Object.entries(idsOfCode)
 
-/** The code of an id. */
 export function codeOfId(id: ErrorId): CniCodeNumber {
   const [name] = codesAndIds.find(([, ids]) => ids.includes(id)) ?? ['internal']
   return CniCode[name as keyof typeof CniCode]
 }
 
-/** Whether `text` is one of the ids. */
 export function isErrorId(text: string): text is ErrorId {
   return codesAndIds.some(([, ids]) => ids.includes(text))
 }

@@ -12,10 +12,8 @@ interface CniErrorBody {
   readonly details?: string
 }
 
-/** A step into a configuration: a key, or an index of a list. */
 export type PathStep = string | number
 
-/** What an error tells besides its message. */
 interface ErrorParts {
   readonly details?: string | undefined
   /** The key of the configuration that it is about. */
@@ -118,7 +116,6 @@ function joined(found: string): string {
   return found.replace(' ', '-')
 }
 
-/** `text` on one line, control characters escaped. */
 export function oneLine(text: string): string {
   return printable(text.trim().replace(/\s*\n\s*/g, '; '))
 }
@@ -145,7 +142,6 @@ export function hasControlCharacter(text: string): boolean {
   return false
 }
 
-/** Whether a UTF-16 code unit is a control character. */
 function isControlCode(code: number): boolean {
   return code < 0x20 || (code >= 0x7f && code < 0xa0)
 }
@@ -153,7 +149,6 @@ function isControlCode(code: number): boolean {
 // How trestle says that a key of the configuration has a wrong value: `<key path>: <value> is not
 // <what>`, code 7, with what would do as details.
 
-/** The keys and indexes that lead to a value of the configuration. */
 export type KeyPath = readonly PathStep[]
 
 const LONGEST_QUOTE = 64
@@ -187,7 +182,6 @@ interface Expected {
   readonly hint: string
 }
 
-/** `<key path>: <value> is not <what>`. */
 export function notA(path: KeyPath, value: unknown, { id, what, hint }: Expected): CniError {
   return configError(path, `${quote(value)} is not ${what}`, { id, hint })
 }

@@ -68,7 +68,6 @@ export const UINT32_MAX = 0xffff_ffff
 
 export const uint32 = integer(0, UINT32_MAX)
 
-/** One of the given words. */
 export function oneOf<const T extends string>(words: readonly T[]) {
   const list = words.map((word) => JSON.stringify(word)).join(', ')
   return typedField<T>('word', { what: `one of ${list}`, hint: `use ${list}` }, (value) =>
@@ -103,15 +102,12 @@ export function openGroup<const T extends z.core.$ZodLooseShape>(shape: T) {
   return z.looseObject(shape, `an object${BAR}use { ... }`)
 }
 
-/** A list of strings; may be left out. */
 export const texts = textsUpTo(MOST_ENTRIES)
 
-/** A list of at most `most` strings; may be left out. */
 export function textsUpTo(most: number) {
   return optional(list(z.custom<string>(isText, `a string without control characters${BAR}${textHint}`), most))
 }
 
-/** An object of strings with keys of any name. */
 export const textMap = field<Readonly<Record<string, string>>>(
   'an object whose values are all strings',
   `use {"key": "value"}, numbers in quotes too, at most ${MOST_ENTRIES} keys`,
@@ -149,7 +145,6 @@ export function readAs<T extends z.core.$ZodType>(schema: T, value: unknown, bas
 export const MIN_MTU = 68
 export const MAX_MTU = 65_535
 
-/** Whether a link may have the MTU. */
 export function isMtu(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
 }

@@ -15,13 +15,11 @@ export interface Invocation {
   readonly netns: string
   readonly ifName: string
   readonly args: CniArgs
-  /** CNI_PATH, split at ':'. */
   readonly path: readonly string[]
   /** The types of a configuration that mean this executable; another one means that its plugin delegates to us. */
   readonly ownTypes: readonly string[]
 }
 
-/** The environment of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 type Variable = 'CNI_CONTAINERID' | 'CNI_NETNS' | 'CNI_IFNAME' | 'CNI_ARGS' | 'CNI_PATH'

@@ -3,12 +3,10 @@
 
 import type * as z from 'zod/mini'
 
-/** Whether a value is an object and no list. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The value where it is an object, else one without keys. */
 export function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return isObject(value) ? value : {}
 }
@@ -77,7 +75,6 @@ export function lookUp(object: Readonly<Record<string, unknown>>, name: string):
 
 // Absent keys in place of undefined ones: what goes into a record or a result has no key without a value.
 
-/** An object without its undefined fields. */
 export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>

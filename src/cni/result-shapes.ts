@@ -69,7 +69,6 @@ const shapeFamilies: readonly (readonly CniVersion[])[] = [
   ['1.0.0', '1.1.0'],
 ]
 
-/** The versions with the shape of `version`. */
 function versionsLike(version: CniVersion): readonly CniVersion[] {
   return shapeFamilies.find((family) => family.includes(version)) ?? []
 }
@@ -247,7 +246,6 @@ export function writeResult(result: Result, version: CniVersion): string {
   return `${JSON.stringify({ cniVersion: version, ...result.others, ...shape })}\n`
 }
 
-/** The error for a result without an address, which this version cannot hold. */
 export function noAddress(version: CniVersion): CniError {
   const details = `A result of cniVersion ${version} needs an address: use "0.3.1" or newer, or configure ipam.`
   return new CniError('version-needs-address', 'cannot convert: no valid IP addresses', { details })

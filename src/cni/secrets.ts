@@ -179,7 +179,6 @@ export function maskedWords(words: readonly string[]): readonly string[] {
 
 let secretName: RegExp | undefined
 
-/** Whether the name of a variable sounds like that of a secret. */
 export function isSecretName(name: string): boolean {
   secretName ??= new RegExp(`^${key}$`, 'i')
   return secretName.test(name)

@@ -82,7 +82,6 @@ export function readInterface(raw: RawConfig, ipam: IpamConf) {
   }
 }
 
-/** The bridge and its ports. Throws CniError invalidConfig. */
 export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
   const vlanTrunk = readTrunk(raw.vlanTrunk)
   return {

@@ -36,7 +36,6 @@ import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig 
 
 const attachmentKeys = ['cni.dev/valid-attachments', 'cni.dev/attachments'] as const
 
-/** What a call is about, before its keys are read. */
 interface Call {
   readonly head: ConfigHead
   readonly invocation: Invocation
@@ -78,7 +77,6 @@ function podOf({ args }: Invocation): NetConf['pod'] {
   return namespace === undefined || name === undefined ? undefined : { namespace, name, ...defined({ uid }) }
 }
 
-/** The fields of every configuration. */
 function commonConf(raw: RawConfig, call: Call, ipam: IpamConf) {
   const { head, invocation, stdin } = call
   return {
@@ -192,7 +190,6 @@ interface Parts {
   readonly verb: Invocation['verb']
 }
 
-/** What each mode has of what was read. */
 function confOf(mode: Mode, { features, made, bridge, raw, verb }: Parts): OwnNetConf {
   const { isGateway, ...interfaceConf } = made
   switch (mode) {

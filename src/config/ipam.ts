@@ -23,13 +23,11 @@ import type { RawConfig } from './schema.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
 
-/** The keys that this file reads. */
 type IpamSource = Pick<RawConfig, 'ipam' | 'podcidr'> & {
   readonly args?: { readonly cni?: { readonly ips?: readonly string[] | undefined } | undefined } | undefined
   readonly runtimeConfig?: Pick<NonNullable<RawConfig['runtimeConfig']>, 'ipRanges' | 'ips'> | undefined
 }
 
-/** What the call itself adds to the configuration. */
 interface IpamCall {
   readonly invocation: Invocation
   readonly cniVersion: CniVersion
@@ -51,7 +49,6 @@ function checkFamilies(families: readonly (4 | 6)[], path: KeyPath, version: Cni
   throw configError(path, message, { id: 'address-per-family', hint })
 }
 
-/** One range set and the key it is under. */
 interface SourceSet {
   readonly ranges: readonly RangeInput[]
   readonly path: KeyPath

@@ -27,7 +27,6 @@ export interface PoolIpam {
   readonly exclude: readonly string[]
   readonly cooldownS: number
   readonly routes: readonly Route[]
-  /** Path of a resolv.conf to take `dns` from. */
   readonly resolvConf?: string
   /** Where the upstream host-local keeps its reservations (default /var/lib/cni/networks). */
   readonly dataDir: string
@@ -76,13 +75,11 @@ export interface MacvlanConf {
   readonly mode: MacvlanSpec['mode']
 }
 
-/** An entry of cni.dev/valid-attachments. */
 export interface AttachmentId {
   readonly containerId: string
   readonly ifName: string
 }
 
-/** Fields of every configuration. */
 interface CommonConf {
   readonly cniVersion: CniVersion
   readonly name: string
@@ -119,7 +116,6 @@ export interface FeatureConf extends CommonConf {
   readonly prevResult?: Result
 }
 
-/** Fields of every mode that makes an interface. */
 interface MakingConf extends FeatureConf {
   readonly role: 'main'
   readonly isDefaultGateway: boolean
@@ -141,13 +137,10 @@ export type ChainedNetConf = FeatureConf & { readonly role: 'chained'; readonly 
 /** Another plugin delegates to us: addresses, and no interface. */
 export type IpamNetConf = CommonConf & { readonly role: 'ipam'; readonly mode: 'ipam' }
 
-/** An interface is to be made. */
 export type InterfaceNetConf = BridgeNetConf | PtpNetConf | MacvlanNetConf | HostDeviceNetConf
 
-/** trestle's own configuration, of any mode. */
 export type OwnNetConf = InterfaceNetConf | LoopbackNetConf | ChainedNetConf
 
-/** A checked configuration: ADD, CHECK, STATUS and GC. */
 export type NetConf = OwnNetConf | IpamNetConf
 
 /**
@@ -161,7 +154,6 @@ export interface DelConf {
   readonly role: Role
   /** mode is `loopback`: the sandbox's lo and nothing else is meant. */
   readonly isLoopback?: true
-  /** ipam.type when it must be delegated. */
   readonly delegatedIpam?: string
   /** ipam.dataDir when it is a string, for reservations of the upstream host-local. */
   readonly dataDir?: string

@@ -35,7 +35,6 @@ function windowOf(bounds: Bounds): string {
   return `${bounds.range.rangeStart}-${bounds.range.rangeEnd}`
 }
 
-/** The pairs of a list, each once, in order. */
 function* pairs<T>(list: readonly T[]): Generator<readonly [T, T, number, number]> {
   for (const [i, a] of list.entries()) {
     for (const [j, b] of list.entries()) if (j > i) yield [a, b, i, j]
@@ -129,7 +128,6 @@ export interface RangeInput {
   readonly gateway?: string | undefined
 }
 
-/** A range with its ends as numbers, for comparing. */
 interface Bounds {
   readonly range: Range
   readonly start: Address

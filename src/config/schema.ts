@@ -119,7 +119,6 @@ function isNumberOfCalls(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000
 }
 
-/** What each key of `record` may have. */
 const recordKeys = new Map<string, (value: unknown) => boolean>([
   ['keep', isNumberOfCalls],
   ['wrap', isText],
@@ -136,7 +135,6 @@ const record = typedField<boolean | number | object>(
   (value) => typeof value === 'boolean' || isNumberOfCalls(value) || isRecordObject(value),
 )
 
-/** All keys of a configuration whose `type` is trestle. */
 export const configSchema = group({
   type: text,
   mode: oneOf(['bridge', 'ptp', 'macvlan', 'host-device', 'loopback', 'chained']),
@@ -180,7 +178,6 @@ export const configSchema = group({
   ...attachmentKeys,
 })
 
-/** A configuration as written: types checked, nothing else. */
 export type RawConfig = z.output<typeof configSchema>
 
 /** The keys of a configuration of another plugin that delegates to us; its others mean what it says. */

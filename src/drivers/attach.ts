@@ -9,7 +9,6 @@ import type { Around, Homecoming } from './driver.ts'
 import { driverOf } from './drivers.ts'
 import { ignoreRouters } from './interface.ts'
 
-/** The host's side: the links, and their bridge. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
   return [...(driverOf(spec).hostOps?.(spec) ?? []), ...featureOps('hostOps', spec)]
 }
@@ -24,12 +23,10 @@ export function queueingOps(spec: AttachmentSpec): readonly Op[] {
   return featureOps('queueingOps', spec)
 }
 
-/** Gives a new interface its name in the pod. */
 export function nameOps(spec: AttachmentSpec): readonly Op[] {
   return driverOf(spec).nameOps?.(spec) ?? []
 }
 
-/** The pod's side, but for sysctls. */
 export function podOps(spec: AttachmentSpec): readonly Op[] {
   return driverOf(spec).podOps(spec)
 }

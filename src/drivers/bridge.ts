@@ -19,7 +19,6 @@ import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
 /** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
 export const mostBridgePorts = 1023
 
-/** A host end, and its port of a bridge. */
 export interface Port {
   readonly host?: Pick<LinkEnd, 'name'>
   readonly port?: BridgePort
@@ -104,7 +103,6 @@ function bridgeSpec(conf: BridgeNetConf, addresses: readonly string[], surroundi
   }
 }
 
-/** Makes a bridge. */
 export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name, mac, mtu, vlanFiltering, gateway } = bridge
   return [

@@ -238,7 +238,6 @@ function noRoute(ips: readonly PodAddress[]): CniError {
   })
 }
 
-/** The pod's side: link settings, then routes and rules. */
 function podOps(spec: AttachmentSpec): readonly Op[] {
   const { tuning, chained: on } = spec
   if (on === undefined) return []

@@ -28,7 +28,6 @@ export interface Driver {
   readonly leasedHostOps?: OpsOf
   /** Gives the new interface its name in the pod, where it is made under another name. */
   readonly nameOps?: OpsOf
-  /** The pod's side, but for sysctls. */
   readonly podOps: OpsOf
   /** Removes from the pod what does not go with a link of the host. */
   readonly podTeardownOps?: OpsOf

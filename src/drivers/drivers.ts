@@ -25,12 +25,10 @@ export function driverOf({ mode }: Pick<AttachmentSpec, 'mode'>): Driver {
   return Object.hasOwn(drivers, mode) ? drivers[mode as keyof typeof drivers] : bridge
 }
 
-/** The driver that makes the interface of the configuration. */
 export function interfaceDriverOf({ mode }: InterfaceNetConf): InterfaceDriver<InterfaceNetConf> {
   return interfaceDrivers[mode]
 }
 
-/** Whether the configuration asks for an interface. */
 export function makesInterface(conf: NetConf): conf is InterfaceNetConf {
   return isInterfaceMode(conf.mode)
 }
@@ -41,12 +39,10 @@ export function interfaceConf(conf: NetConf): InterfaceNetConf {
   throw new Error(`mode ${conf.mode} makes no interface`)
 }
 
-/** Whether a mode of that name makes an interface. */
 export function isInterfaceMode(name: unknown): name is InterfaceNetConf['mode'] {
   return typeof name === 'string' && Object.hasOwn(interfaceDrivers, name)
 }
 
-/** The bridge of the configuration, where it has one. */
 export function bridgeOf(conf: NetConf): string | undefined {
   return 'bridge' in conf ? conf.bridge.name : undefined
 }

@@ -10,7 +10,6 @@ import { type SetName, setSpec, type TableFamily } from '../model/tables.ts'
 import { attachmentRuleOps } from './attach.ts'
 import { bridgeSysctlOps, keepBridgeOps, newBridgeOps, type Port, portOps } from './bridge.ts'
 
-/** Forwarding for the network's families. */
 function forwardingOps(network: NetworkSpec): readonly Op[] {
   return network.forwarding.map((family) => ({
     in: 'host',
@@ -37,7 +36,6 @@ export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
 // The rules that all attachments and networks need together, from state alone: the left side of desired − observed
 // (docs/design.md, "One difference").
 
-/** The sources of our nft table's content, from state. */
 interface RuleSource {
   readonly networks: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
@@ -53,7 +51,6 @@ export function ruleOps(source: RuleSource): readonly Op[] {
   return elements.length === 0 ? [] : [...baseOps(source, elements), ...elements]
 }
 
-/** Sets that `refilledRuleOps` empties. */
 const refilled: readonly SetName[] = [
   ...(['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6', 'fenced', 'fencedpair'] as const),
   ...(['acceptlinks', 'acceptnet4', 'acceptnet6', 'acceptnew4', 'acceptnew6', ...clusterSets] as const),

@@ -5,13 +5,11 @@ import { familyOf, formatAddress, formatCidr, networkOf, parseCidr } from '../cn
 import type { FeatureConf, Range } from '../config/net-conf.ts'
 import type { PodAddress } from '../model/attachment.ts'
 
-/** Gateway CIDRs, sorted. */
 export function gatewaysOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
   if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map(gatewayCidr))
   return unique(ips.flatMap((ip) => (ip.gateway === undefined ? [] : [`${ip.gateway}/${prefixOf(ip.address)}`])))
 }
 
-/** Subnets in canonical text, sorted. */
 export function subnetsOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
   if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map((range) => range.subnet))
   return unique(ips.map((ip) => subnetOf(ip.address)))
@@ -24,12 +22,10 @@ export function withFirstGateway(ip: PodAddress): PodAddress {
   return { ...ip, gateway: formatAddress({ ...cidr, value: networkOf(cidr).value + 1n }) }
 }
 
-/** The families of CIDRs, sorted. */
 export function familiesOf(cidrs: readonly string[]): readonly (4 | 6)[] {
   return [...new Set(cidrs.map(familyOf))].sort()
 }
 
-/** Each text once, sorted. */
 export function unique(texts: readonly string[]): readonly string[] {
   return [...new Set(texts)].sort()
 }

@@ -67,7 +67,6 @@ export interface ForeignRule {
   /** What the tool knows it by: iptables its number in the chain, nft its handle. */
   readonly id: string
   readonly act: ForeignAct
-  /** Of a jump or goto. */
   readonly target?: string
   readonly isUnconditional: boolean
   /** It is our accept, of this mark. */
@@ -75,7 +74,6 @@ export interface ForeignRule {
   readonly text: string
 }
 
-/** A chain's rules in their order. */
 export type ForeignRules = readonly ForeignRule[]
 
 /** What is known of a firewall: a chain that is not there is undefined, one that was not read is missing. */
@@ -137,7 +135,6 @@ export function searchSpot(
 
 interface Walk {
   readonly listing: ForeignListing
-  /** Filled on the way. */
   readonly earlier: EarlierDrop[]
 }
 
@@ -224,12 +221,10 @@ function spotAt(
   }
 }
 
-/** The accepts of ours in a chain, of any mark. */
 export function ourRules(rules: ForeignRules): readonly OurRule[] {
   return rules.flatMap(({ id, ourMark }) => (ourMark === undefined ? [] : [{ id, mark: ourMark, isBehind: false }]))
 }
 
-/** Whether nothing but ours stands between two places. */
 function isOnlyOurs(rules: ForeignRules, from: number, to: number): boolean {
   return rules.slice(from, to).every((rule) => rule.ourMark !== undefined)
 }
@@ -242,12 +237,10 @@ function logs({ chains }: ForeignListing, rule: ForeignRule | undefined): boolea
   return inner.length > 0 && inner.every(({ act }) => act === 'log')
 }
 
-/** Whether two places are the same. */
 export function samePlace(a: ChainPlace, b: ChainPlace): boolean {
   return placeText(a) === placeText(b)
 }
 
-/** A place in words. */
 export function placeText(place: ChainPlace): string {
   switch (place.kind) {
     case 'iptables': {

@@ -102,7 +102,6 @@ function ifbStateOps(spec: BandwidthSpec | undefined): readonly Op[] {
   ]
 }
 
-/** Queueing on the host end and on the ifb. */
 export function queueOps(spec: BandwidthSpec): readonly Op[] {
   const { link, ingress, egress } = spec
   return [

@@ -7,7 +7,6 @@ import { localMacOf, shortName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { Feature } from './feature.ts'
 
-/** What of the bridge's keys VLANs are made from. */
 interface VlanConf {
   readonly name: string
   readonly vlan: number
@@ -15,7 +14,6 @@ interface VlanConf {
   readonly preserveDefaultVlan: boolean
 }
 
-/** The VLANs of a port, or undefined where the configuration names none. */
 export function portVlans(conf: VlanConf): PortVlans | undefined {
   const trunk = conf.vlanTrunk ?? []
   if (conf.vlan === 0 && trunk.length === 0) return undefined
@@ -48,7 +46,6 @@ export function portVlanOps(dev: string, vlans: PortVlans): readonly Op[] {
   ]
 }
 
-/** The gateway's veth, in the bridge on its VLAN. */
 export function vlanGatewayOps(bridge: BridgeSpec, gateway: VlanGateway): readonly Op[] {
   const { name, mac, peer, vlan } = gateway
   return [

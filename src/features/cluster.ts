@@ -39,7 +39,6 @@ function isApart({ pods, peers }: Cluster): boolean {
 /** Sets that hold nothing else. */
 export const clusterSets = ['podnet4', 'podnet6', 'peernet4', 'peernet6', 'peeraddr4', 'peeraddr6'] as const
 
-/** Every element of them. */
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
   return [
     ...subnetElements('podnet', pods),

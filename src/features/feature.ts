@@ -21,7 +21,6 @@ export interface Feature {
   /** The last in the pod: its routes and rules. */
   readonly podRouteOps?: OpsOf
   readonly podSysctlOps?: OpsOf
-  /** Chains that elements lead to. */
   readonly chainOps?: OpsOf
   /** The pod's own elements of our rules. `isLinkOwn`: what packets to the pod leave by is the pod's alone. */
   readonly elements?: (spec: AttachmentSpec, isLinkOwn: boolean) => readonly Element[]

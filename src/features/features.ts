@@ -15,7 +15,6 @@ const features: readonly Feature[] = [macCheck, hostPorts, bandwidth, isolation,
 
 type OpMoment = Exclude<keyof Feature, 'elements' | 'commonElements' | 'links'>
 
-/** The operations of all features at one moment. */
 export function featureOps(moment: OpMoment, spec: AttachmentSpec): readonly Op[] {
   return features.flatMap((feature) => feature[moment]?.(spec) ?? [])
 }
@@ -30,7 +29,6 @@ export function commonElements(spec: AttachmentSpec): readonly Element[] {
   return features.flatMap(({ commonElements: common }) => common?.(spec) ?? [])
 }
 
-/** Links of features. They go with the attachment. */
 export function featureLinks(spec: AttachmentSpec): readonly string[] {
   return features.flatMap(({ links }) => links?.(spec) ?? [])
 }

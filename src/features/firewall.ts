@@ -12,7 +12,6 @@ import type { Element, Op } from '../model/op.ts'
 import type { Feature } from './feature.ts'
 import { MOST_DESTINATIONS, pairElements, subnetElements } from './masquerade.ts'
 
-/** `firewall`: the keys of the upstream plugin, and of trestle. */
 export const firewallKeys = group({
   ingressPolicy: oneOf(['', 'open', 'same-bridge', 'isolated']),
   hostAccept: oneOf(['auto', 'established', 'off']),
@@ -30,7 +29,6 @@ export interface FirewallConf {
   readonly hostAccept: 'auto' | 'established' | 'off'
   /** Prefixes whose new connections are let in, beside the network's own; absent: none. */
   readonly acceptFrom?: readonly string[]
-  /** The bit of the packet mark; absent: the default one (features/firewall.ts). */
   readonly acceptMarkBit?: number
   /** Absent: firewalld's zone `trusted`. */
   readonly firewalldZone?: string
@@ -44,7 +42,6 @@ export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly
   return hostAccept === undefined ? (acceptSubnets ?? []) : [hostAccept]
 }
 
-/** A configuration with this feature. */
 interface Firewalled {
   readonly firewall?: FirewallConf
   readonly nonMasqueradeCidrs: readonly string[]
@@ -80,7 +77,6 @@ export function acceptChained(
   return routed.length === 0 ? {} : { acceptSubnets: routed, ...letIn(conf, routed) }
 }
 
-/** Whether other firewalls are to let anything pass. */
 export function wantsAccept({ firewall }: Pick<Firewalled, 'firewall'>): boolean {
   return firewall !== undefined && firewall.hostAccept !== 'off'
 }
@@ -159,7 +155,6 @@ function readZone({ firewalldZone: zone = '' }: Raw): string | undefined {
 
 // ingressPolicy: which bridges may not send to each other, as elements (docs/design.md, "Upstream firewall").
 
-/** The policy of the configuration, where it is not open. */
 export function ingressPolicyOf({ firewall }: Pick<Firewalled, 'firewall'>): NetworkSpec['ingressPolicy'] {
   return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
 }
@@ -177,7 +172,6 @@ export function isolationElements({
   return link === undefined || policy === undefined ? [] : isolateLink(link, policy)
 }
 
-/** The elements for one link: a bridge, or a pod's own. */
 function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
   const isolated: Element = { set: 'fenced', key: [link] }
   return policy === 'isolated' ? [isolated] : [isolated, { set: 'fencedpair', key: [link, link] }]
@@ -233,7 +227,6 @@ interface NewConnections {
   readonly from: readonly string[]
 }
 
-/** Every element of these networks together. */
 export function acceptElements(networks: readonly NetworkSpec[]): readonly Element[] {
   const accepted = networks.flatMap((network) => acceptedOf(network).map((subject) => ({ network, subject })))
   const links = accepted
@@ -248,7 +241,6 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
   ]
 }
 
-/** The new connections that a network lets in. */
 export function newConnections({ acceptNew = 'none' }: NetworkSpec): NewConnections {
   return acceptNew === 'none' ? { to: [], from: [] } : acceptNew
 }

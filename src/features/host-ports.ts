@@ -15,10 +15,8 @@ import { conditionalPortElements, conditionOps, portKey, readConditions } from '
 
 const port = integer(1, 65_535, 'a port')
 
-/** An entry of runtimeConfig.portMappings. */
 export const portMapping = group({ hostPort: port, containerPort: port, protocol: text, hostIP: text })
 
-/** `portmap`: the keys of the upstream plugin. */
 export const portmapKeys = group({
   snat: flag,
   masqAll: flag,
@@ -49,7 +47,6 @@ export interface PortmapConf {
   readonly onListening: 'warn' | 'refuse'
 }
 
-/** A configuration with this feature. */
 export interface PortsConf {
   readonly portMappings: readonly PortMapping[]
   readonly portmap?: PortmapConf

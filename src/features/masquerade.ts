@@ -37,7 +37,6 @@ export function masqueradeSpec(
   return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
 }
 
-/** Every masquerade element of these networks together. */
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
   const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
   const kept = rules.map(({ subnets, noMasquerade }) => ({ first: subnets, second: noMasquerade }))
@@ -52,7 +51,6 @@ export function masqueradeElements(networks: readonly NetworkSpec[]): readonly E
   ]
 }
 
-/** Operations that add the elements. */
 export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
   return elements.map((element) => ({ in: 'host', kind: 'nft.add', ...element, why: reasonOf(element) }))
 }

@@ -35,12 +35,10 @@ export function conditionOps(spec: HostPortSpec): readonly Op[] {
   })
 }
 
-/** The names of the chains that the pod's ports go through. */
 export function conditionChains(spec: HostPortSpec | undefined): readonly string[] {
   return spec === undefined ? [] : conditionOps(spec).flatMap((op) => (op.kind === 'nft.chain' ? [op.chain] : []))
 }
 
-/** Takes chains away that no element leads to. */
 export function chainRemovals(chains: readonly string[]): readonly Op[] {
   return chains.map((chain) => ({
     in: 'host',
@@ -50,7 +48,6 @@ export function chainRemovals(chains: readonly string[]): readonly Op[] {
   }))
 }
 
-/** The chains of conditions that these elements lead to. */
 export function chainsBehind(elements: readonly Element[]): readonly string[] {
   const chains = elements.flatMap(({ value: [chain = ''] = [] }) =>
     /^cond[46]_[0-9a-f]{16}$/.test(chain) ? chain : [],
@@ -96,7 +93,6 @@ const hint =
 /** Every two prefixes of a list are compared. */
 const LONGEST_TEXT = 8192
 
-/** The tokens left to read, and where they came from. */
 interface Reader {
   readonly tokens: string[]
   readonly family: Family

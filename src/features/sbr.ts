@@ -24,7 +24,6 @@ import type { ObservedNamespace } from '../model/observed.ts'
 import { linkScope, type Op } from '../model/op.ts'
 import { type Feature, podLinkOf } from './feature.ts'
 
-/** `sbr`: the keys of the upstream plugin. */
 export const sbrKeys = group({
   table: integer(1, UINT32_MAX, 'a routing table'),
   gateways: texts,
@@ -50,7 +49,6 @@ interface Routing {
   readonly usedTables: ReadonlySet<number>
 }
 
-/** The tables of a namespace that hold a route or have a rule. */
 export function tablesInUse({ routes, rules = [] }: ObservedNamespace): ReadonlySet<number> {
   return new Set([...routes.keys(), ...rules.map((rule) => rule.table)])
 }
@@ -232,7 +230,6 @@ function readGateways(texts: readonly string[]): readonly string[] {
   return gateways.map(formatAddress)
 }
 
-/** Source-based routing settings. Throws CniError invalidConfig. */
 export function readSbr(raw: z.output<typeof sbrKeys> | undefined): SbrConf | undefined {
   if (raw === undefined) return undefined
   return {

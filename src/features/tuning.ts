@@ -26,12 +26,10 @@ export const argsTuningKeys = {
   allmulti: flag,
 }
 
-/** `tuning`. */
 export const tuningKeys = group({ ...argsTuningKeys, dataDir: text })
 
 type RawTuning = z.output<typeof tuningKeys>
 
-/** The keys that tuning is read from. */
 interface RawSources {
   readonly tuning?: RawTuning | undefined
   readonly args?: { readonly cni?: Omit<RawTuning, 'dataDir'> | undefined } | undefined
@@ -47,7 +45,6 @@ export interface TuningConf {
   readonly allmulti?: boolean
 }
 
-/** A configuration with this feature. */
 interface Tuned {
   readonly tuning?: TuningConf
 }

@@ -92,7 +92,6 @@ const hostPorts = object({
 
 const bucket = { rateBits: number, burstBytes: number }
 
-/** A token bucket. */
 export type Shaper = Of<typeof shaper>
 const shaper = object(bucket)
 
@@ -162,7 +161,6 @@ const chained = object({
   ingressPolicy: policy,
 })
 
-/** A macvlan on a link of the host. */
 export type MacvlanSpec = Of<typeof macvlan>
 const macvlan = object({ master: text, mode: wordOf<'bridge' | 'private' | 'vepa' | 'passthru'>() })
 
@@ -242,7 +240,6 @@ const bridge = object({
   gateway: optional(vlanGateway),
 })
 
-/** A gateway CIDR on a bridge. */
 export type FormerGateway = Of<typeof formerGateway>
 const formerGateway = object({ bridge: text, address: text })
 

@@ -23,7 +23,6 @@ export interface Kind<T> {
 
 type Fields = Readonly<Record<string, Kind<unknown>>>
 
-/** The type of the values. */
 export type Of<K> = K extends { readonly of?: infer T } ? Exclude<T, undefined> : never
 
 type MayLack<F extends Fields> = {
@@ -59,12 +58,10 @@ function readFields(fields: Fields, value: object): object {
   return copy
 }
 
-/** A value for which `accepts` is true. */
 export function only<T>(accepts: (value: unknown) => boolean): Kind<T> {
   return { accepts }
 }
 
-/** A field that may be missing. */
 export function optional<T>({ accepts, read, fields }: Kind<T>): Kind<T | undefined> {
   return {
     accepts: (value) => value === undefined || accepts(value),
@@ -135,7 +132,6 @@ export function decodeFile<T>(kind: Kind<T>, json: string): T | undefined {
   return found === format ? decoded(kind, parts) : undefined
 }
 
-/** The text of a file. */
 export function encodeFile(value: object): string {
   return JSON.stringify({ format, ...value })
 }

@@ -22,12 +22,10 @@ export function isPodLinkName(name: string): boolean {
   return /^(?:veth[0-9a-f]{11}|ifb[0-9a-f]{12})$/.test(name)
 }
 
-/** The ifb device for traffic out of the pod. */
 export function ifbName(key: AttachmentKey): string {
   return `ifb${digestOf(key, 'ifb').toString('hex')}`.slice(0, maxNameLength)
 }
 
-/** The ifb device's MAC. */
 export function ifbMac(key: AttachmentKey): string {
   return localMac(digestOf(key, 'ifb'))
 }
@@ -109,7 +107,6 @@ export function keyOfIfb(name: string, alias = ''): AttachmentKey | undefined {
     : { ...key, role: role === undefined ? 'main' : 'chained' }
 }
 
-/** Whether a link has a name as `ifbName` gives. */
 export function isIfbName(name: string): boolean {
   return /^ifb[0-9a-f]{12}$/.test(name)
 }

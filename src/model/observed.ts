@@ -61,7 +61,6 @@ export interface ObservedRule {
   readonly table: number
 }
 
-/** One network namespace. */
 export interface ObservedNamespace {
   readonly links: ReadonlyMap<string, ObservedLink>
   /** Routes by table number (rtnetlink(7)). Host: left empty. */
@@ -80,7 +79,6 @@ export interface ObservedTable {
   readonly elements: Elements
 }
 
-/** A chain of nftables, anybody's. */
 export interface NftChain {
   readonly family: string
   readonly table: string
@@ -106,13 +104,9 @@ export interface Observed {
   readonly bridgeTable?: ObservedTable | 'absent'
   /** Sysctls by key, `net/…`; undefined value: no such file. */
   readonly sysctls: ReadonlyMap<string, string | undefined>
-  /** Sysctls of the pod, keys likewise. */
   readonly podSysctls?: ReadonlyMap<string, string | undefined>
-  /** VLAN ids by bridge port. */
   readonly vlans?: ReadonlyMap<string, readonly number[]>
-  /** Queueing by link name. */
   readonly queues?: ReadonlyMap<string, ObservedQueue>
 }
 
-/** A namespace with nothing in it. */
 export const emptyNamespace: ObservedNamespace = { links: new Map(), routes: new Map() }

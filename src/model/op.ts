@@ -8,7 +8,6 @@ import type { SetName, TableFamily } from './tables.ts'
 /** Where an operation acts: the runtime's network namespace, or the pod's. */
 type Place = 'host' | 'pod'
 
-/** What an operation does. Names are the kernel's and the tools'. */
 export type OpKind =
   | {
       readonly kind: 'veth.add'
@@ -120,7 +119,6 @@ export type OpKind =
   | { readonly kind: 'neigh.announce6'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
-  /** `acceptMark`: the mark of packets that other firewalls are to let pass (features/firewall.ts). */
   | {
       readonly kind: 'nft.base'
       readonly table: TableFamily
@@ -163,7 +161,6 @@ export interface Element {
 /** Elements of each set by their keys (`keyText`): a set has a key once. */
 export type Elements = ReadonlyMap<SetName, ReadonlyMap<string, Element>>
 
-/** Elements by set and key. */
 export function indexElements(elements: readonly Element[]): Elements {
   const index = new Map<SetName, Map<string, Element>>()
   for (const element of elements) {
@@ -173,17 +170,14 @@ export function indexElements(elements: readonly Element[]): Elements {
   return index
 }
 
-/** The elements of one set. */
 export function elementsIn(elements: Elements, set: SetName): readonly Element[] {
   return [...(elements.get(set)?.values() ?? [])]
 }
 
-/** The element with the same key, whatever its value. */
 export function elementAt(elements: Elements, { set, key }: Pick<Element, 'set' | 'key'>): Element | undefined {
   return elements.get(set)?.get(keyText({ key }))
 }
 
-/** Whether the element is there, with the same value. */
 export function hasElement(elements: Elements, element: Element): boolean {
   const there = elementAt(elements, element)
   return there !== undefined && isSameValue(there, element)
@@ -226,10 +220,8 @@ export function elementOps(elements: readonly Element[], kind: 'nft.add' | 'nft.
 
 // Numbers of routing (include/uapi/linux/rtnetlink.h).
 
-/** RT_TABLE_MAIN. */
 export const mainTable = 254
 
-/** RT_SCOPE_LINK. */
 export const linkScope = 253
 
 /** The sysctl that switches forwarding on for a family, `net/…`. */

@@ -99,7 +99,6 @@ export function intentOf({ spec: _, seen: __, network: ___, pendingCleanup: ____
   return intent
 }
 
-/** Whether two keys are the same attachment. */
 export function sameKey(a: AttachmentKey, b: AttachmentKey): boolean {
   return a.network === b.network && a.containerId === b.containerId && a.ifName === b.ifName && a.role === b.role
 }

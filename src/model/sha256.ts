@@ -5,7 +5,6 @@
 /** The first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2). */
 const roundConstants = fractions(64, Math.cbrt)
 
-/** The same of the square roots of the first 8 primes (5.3.3). */
 const initial = fractions(8, Math.sqrt)
 
 /** The digest of a text (as UTF-8) or of bytes, 32 bytes. */

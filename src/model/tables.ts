@@ -51,7 +51,6 @@ interface Hook {
 
 export interface ChainDeclaration {
   readonly name: string
-  /** Of a base chain. */
   readonly hook?: Hook
   readonly rules: readonly RuleDeclaration[]
 }
@@ -103,14 +102,11 @@ export function declarationsOf(
   return { sets: setsIn('inet'), chains: [...chains, ...acceptChains(mark)] }
 }
 
-/** Removes one of our tables with everything in it. */
 export function tableRemoval(table: TableFamily): Op {
   return { in: 'host', kind: 'nft.table.del', table, why: `remove the nft table ${table} ${tableName}` }
 }
 
-/** What a listing without elements shows of our tables. */
 export interface ListedBase {
-  /** Some table is switched off. */
   readonly isDormant: boolean
   readonly comments: ReadonlySet<string>
 }
@@ -204,17 +200,14 @@ const sets = {
 
 export type SetName = keyof typeof sets
 
-/** What a set holds, and where it is. */
 export function setSpec(set: SetName): SetSpec {
   return sets[set]
 }
 
-/** The sets of one table. */
 export function setsIn(table: TableFamily): readonly SetName[] {
   return (Object.keys(sets) as SetName[]).filter((name) => sets[name].table === table)
 }
 
-/** Whether a set of this name is one of ours. */
 export function isSetName(name: string): name is SetName {
   return Object.hasOwn(sets, name)
 }
@@ -260,7 +253,6 @@ function acceptChains(mark: number | undefined): readonly ChainDeclaration[] {
   ]
 }
 
-/** A mark as the tools print it: `0x1000`. */
 export function markText(mark: number): string {
   return `0x${mark.toString(16)}`
 }

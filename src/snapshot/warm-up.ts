@@ -221,7 +221,6 @@ const podNetwork = {
   bandwidth: { ingressRate: 1e8, ingressBurst: 1e7 },
 }
 
-/** What `nft -j` answers in the warm-up. */
 const tableListing = JSON.stringify({
   nftables: [
     { chain: { name: 'forward' } },

@@ -7,7 +7,6 @@ import type { ChainPlace, OurRule } from '../features/accept-place.ts'
 import { markText } from '../model/tables.ts'
 import { acceptText, listArguments, ruleRemovalText, showChainInput } from './nft.ts'
 
-/** A command that reads or changes a place. */
 export interface AcceptCommand {
   readonly file: string
   readonly args: readonly string[]
@@ -39,12 +38,10 @@ export function listChainCommand(place: ChainPlace): AcceptCommand {
   return { file: 'nft', args: listArguments.ofChain(place) }
 }
 
-/** The option that names a table other than filter. */
 export function tableWords({ table }: IptablesPlace): readonly string[] {
   return table === undefined ? [] : ['-t', table]
 }
 
-/** Lists the table that a chain is in, likewise. */
 export function listTableCommand(place: ChainPlace): AcceptCommand {
   if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, ...tableWords(place), '-S'] }
   return { file: 'nft', args: listArguments.ofTable(place) }
@@ -55,7 +52,6 @@ export function showChainCommand(place: NftPlace): AcceptCommand {
   return { file: 'nft', ...showChainInput(place) }
 }
 
-/** Lists the chains of nft without their rules. */
 export const listChainsCommand: AcceptCommand = { file: 'nft', args: listArguments.ofChains }
 
 /** Puts the accept before a rule: iptables counts, nft has handles. Absent: behind all of them. */
@@ -92,7 +88,6 @@ export function firewalldCommand(action: 'add' | 'remove', zone: string, subject
   }
 }
 
-/** Asks for the zone that an interface or a subnet is in. */
 export function firewalldZoneCommand(subject: string): AcceptCommand {
   return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(subject)}=${subject}`] }
 }

@@ -14,7 +14,6 @@ import { bridgeWords, type TcOp, tcWords, type VlanOp } from './tc.ts'
 /** Kernel settings written as files by us: no process. */
 export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
-/** Sysctls of the pod: one process for all. */
 type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
 /**
@@ -216,7 +215,6 @@ export function withEvidence(batch: Batch, proof: Proof | undefined): Batch {
   return isRemoval && links.length > 0 ? { ...batch, evidence: { kind: 'gone', links } } : batch
 }
 
-/** The options that nft takes a batch with. */
 export function nftOptions({ evidence }: Extract<Batch, { tool: 'nft' }>): readonly string[] {
   return [...(evidence === undefined ? [] : [generation.option]), '-t', '-f', '-']
 }

@@ -9,7 +9,6 @@ import { type Batch, failedOp } from './batches.ts'
 export class CommandError extends CniError {
   readonly op: Op | undefined
   readonly reason: Reason
-  /** What the tool printed before it failed. */
   readonly stdout: string
 
   constructor(op: Op | undefined, texts: { message: string; details: string; reason: Reason; stdout: string }) {
@@ -33,7 +32,6 @@ interface Ended {
 const mostGoals = 8
 const longestExcerpt = 2000
 
-/** The error of a batch that did not end with status 0. */
 export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: Ended): CommandError {
   const op = failedOp(batch, output.stderr)
   const excerpt = output.stderr

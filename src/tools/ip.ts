@@ -13,7 +13,6 @@ export const podNetns = '/proc/self/fd/3'
 /** The host's, as a process in the pod's sees it: the runner passes it as descriptor 4. */
 const hostNetns = '/proc/self/fd/4'
 
-/** Operations that `ip` runs. */
 export type IpOp = Exclude<
   Op,
   {

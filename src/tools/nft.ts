@@ -24,7 +24,6 @@ import {
   translateChain,
 } from '../model/tables.ts'
 
-/** Operations that `nft` runs. */
 export type NftOp = Extract<Op, { kind: `nft.${string}` }>
 
 /** The statement of one operation: a line, or for the base ruleset a few. `kernel`: its release, today's if not given. */
@@ -96,7 +95,6 @@ export function sparingText(chain: NftChain, handle: string, match: string): str
   return `insert rule ${chainAt(chain)} position ${handle} ${protocol} ${match} accept`
 }
 
-/** Takes one rule out of a chain, by its handle. */
 export function ruleRemovalText(chain: NftChain, handle: string | number): string {
   return `delete rule ${chainAt(chain)} handle ${handle}\n`
 }
@@ -171,7 +169,6 @@ function fieldsText(fields: readonly string[], kinds: readonly FieldKind[]): str
 /** A link's name: nft takes what is between quotes as it is (src/scanner.l, quotedstring), but a star at the end. */
 const linkPattern = /^[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]$/
 
-/** Addresses, ports, MACs, chains. */
 const plainPattern = /^[\w.:/-]+$/
 
 function fieldText(field: string, kind: FieldKind | undefined, fields: readonly string[]): string {

@@ -4,7 +4,6 @@
 import type { ObservedQueue } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
-/** Operations that `tc` runs. */
 export type TcOp = Extract<Op, { kind: 'filter.redirect' | `qdisc.${string}` }>
 
 /** The words after `tc` for one operation; one line of a batch. */
@@ -44,7 +43,6 @@ export function tcWords(op: TcOp): readonly string[] {
 
 // What `tc -j` prints for one link's qdiscs and ingress filters, to observed queueing.
 
-/** An entry of a listing. */
 export interface TcEntry {
   readonly kind?: string
   readonly dev?: string
@@ -113,7 +111,6 @@ export function readQueue(all: readonly TcEntry[]): ObservedQueue {
 
 // VLANs of bridge ports to the arguments of one `bridge` command each (bridge(8)).
 
-/** Operations that iproute2's `bridge` runs. */
 export type VlanOp = Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>
 
 /** The words after `bridge` for one operation; one line of a batch. */

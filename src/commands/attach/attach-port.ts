@@ -45,13 +45,11 @@ export interface Attaching<Conf extends NetConf> extends Addition<Conf> {
   readonly names: NamesIn
 }
 
-/** Where the operations of an attachment run. */
 interface PodPlace {
   readonly netns: OpenNetns
   readonly place: PlanPlace
 }
 
-/** The effects of an ADD in the role of IPAM: addresses and state. */
 export function leasePort(attaching: Attaching<NetConf>): LeasePort {
   const { files, key, record } = attaching
   return {
@@ -75,7 +73,6 @@ function podPort(attaching: Attaching<OwnNetConf>, { place }: PodPlace, sharing:
   }
 }
 
-/** The effects of an ADD that makes an interface. */
 export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPlace): InterfacePort {
   const { context, conf, key, files } = attaching
   return {
@@ -89,7 +86,6 @@ export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPla
   }
 }
 
-/** The effects of an ADD after another plugin. */
 export function chainedPort(attaching: Attaching<ChainedNetConf>, at: PodPlace): ChainedPort {
   const { context, conf, key, files } = attaching
   return {

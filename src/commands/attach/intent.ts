@@ -35,7 +35,6 @@ import { livingWithoutRecord } from '../recover/recover.ts'
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/attachments.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
 
-/** One ADD under way. */
 export interface Addition<Conf extends NetConf = NetConf> {
   readonly context: CallContext
   readonly call: Invocation

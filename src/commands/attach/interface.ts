@@ -72,7 +72,6 @@ async function tablesFor(port: InterfacePort, { conf, lease }: Pick<AddFacts, 'c
   return await port.lookAtTables(isV4Only ? [4] : [4, 6])
 }
 
-/** A made interface, as it is now. */
 interface Made {
   readonly facts: AddFacts
   readonly spec: AttachmentSpec
@@ -173,7 +172,6 @@ async function runUsual(port: InterfacePort, making: Making): Promise<State> {
   return { at: 'made', network: making.wanted, run, pod: side.pod, rules }
 }
 
-/** The pod's side after a set-up. */
 async function runPod(port: InterfacePort, making: Making, network: NetworkSpec): Promise<State> {
   const { plan, side } = podPlan(making)
   const run = await runWithCures(port, plan, side)

@@ -38,7 +38,6 @@ export interface SharedPort extends RulesPort {
   readonly writeNetwork: (network: NetworkSpec) => void
 }
 
-/** Effects on the record of an ADD. */
 export interface RecordPort {
   readonly writeIntent: (spec: AttachmentSpec, network?: NetworkSpec) => void
   readonly finish: () => void
@@ -50,7 +49,6 @@ export interface LeasePort extends RecordPort {
   readonly reserveAddresses: (excluded: readonly string[]) => Promise<Lease>
 }
 
-/** Effects of an ADD with a pod. */
 export interface PodPort extends SharedPort, RecordPort {
   readonly reservePorts: (spec: AttachmentSpec) => Promise<void>
   readonly lookAtKnown: () => Known
@@ -58,19 +56,16 @@ export interface PodPort extends SharedPort, RecordPort {
   readonly networks: () => readonly NetworkSpec[]
 }
 
-/** Effects of an ADD that makes an interface. */
 export interface InterfacePort extends PodPort, LeasePort {
   readonly lookAtDevice: (query: DeviceQuery) => Promise<Device>
   readonly lookAtRanges: (network: GatewaySide) => Promise<Ranges>
   /** Numbers of the pod's routing tables that are in use. */
   readonly lookAtTables: (families: readonly (4 | 6)[]) => Promise<ReadonlySet<number>>
-  /** The lease of a delegated plugin. */
   readonly delegate: (type: string) => Promise<Lease>
   /** A link of the pod's name on the host: its alias, and which of the pod's links are there. */
   readonly lookAtOrphanLink: (dev: string) => Promise<OrphanLink>
 }
 
-/** Effects of an ADD after another plugin. */
 export interface ChainedPort extends PodPort {
   readonly lookAround: () => Promise<ChainedSurroundings>
   readonly lookAtQueue: (dev: string) => Promise<ObservedQueue | undefined>

@@ -42,7 +42,6 @@ export function rolesOf(conf: DelConf): readonly Role[] {
   return conf.role === 'ipam' ? ['ipam'] : ['chained', 'main']
 }
 
-/** Whether a call that has not ended makes it. */
 export function isInProgress({ record, isPending }: StoredRecord): boolean {
   return isPending && record.pendingCleanup === undefined && !isWriterGone(record)
 }

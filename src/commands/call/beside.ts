@@ -22,7 +22,6 @@ export interface RunPort {
   readonly run: (plan: Plan) => Promise<PlanRun>
 }
 
-/** Runs plans in a place. */
 export function runnerIn(context: CallContext, place: PlanPlace): RunPort['run'] {
   return async (plan) => {
     phase(plan.id)

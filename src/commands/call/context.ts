@@ -17,7 +17,6 @@ import { phase } from '../../system/process/trace.ts'
 export const workMs = 15_000
 const wholeMs = 20_000
 
-/** What every verb works with. */
 export interface CallContext {
   /** For the work itself: ends at the deadline, or when the signal comes. */
   readonly run: Run
@@ -71,7 +70,6 @@ export function contextOfLooks(context: CallContext): CallContext {
   return { ...context, cleanup: context.run }
 }
 
-/** Whether the signal has come. */
 export function isInterrupted({ waits }: CallContext): boolean {
   return waits.signal?.aborted === true
 }
@@ -81,7 +79,6 @@ export function requireUninterrupted(context: CallContext): void {
   if (isInterrupted(context)) throw interrupted()
 }
 
-/** CniError 106 for what is not begun any more. */
 export function interrupted(): CniError {
   return new CniError('call-interrupted', 'interrupted by a signal while other calls were waited for', {
     details: 'what is left is for a later call',

@@ -28,15 +28,12 @@ export interface RecordedProcess {
   readonly isSwitched: boolean
 }
 
-/** The recorder of one call. */
 export interface Recorder {
   /** Before the verb. A promise: the answer of another plugin, or a given one, in place of the verb's. */
   readonly begin: (stdin: string) => Promise<DispatchOutput> | undefined
-  /** After the answer. */
   readonly end: (call: SeenCall) => void
 }
 
-/** What the bundle exports. */
 type OpenRecorder = (about: RecordedProcess) => Recorder
 
 /** Written by `trestle record` and `trestle log` (cli/record/settings.ts). */

@@ -60,7 +60,6 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   }
 }
 
-/** The pod's interface and all that belongs to it. */
 async function addPodInterface(addition: Addition<InterfaceNetConf>, netns: OpenNetns): Promise<Result> {
   const record = await intentFor(addition, netns.identity)
   const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd))

@@ -127,7 +127,6 @@ function networkOfPod(
   return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }
 }
 
-/** Whether subnets of two networks in the table overlap. */
 function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
   const of = ({ masquerade, hairpin = [], acceptSubnets = [] }: NetworkSpec) => [
     ...(masquerade?.subnets ?? []),

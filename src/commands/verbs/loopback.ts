@@ -62,7 +62,6 @@ export const loopbackOps: readonly Op[] = [
   { in: 'pod', kind: 'addr.show', dev, why: 'see the addresses of lo' },
 ]
 
-/** Sets lo down, as upstream does. */
 export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
 
 /**

@@ -49,7 +49,6 @@ export interface Viewer {
   readonly allowOverlap: boolean
 }
 
-/** The view from one node. */
 export function clusterView(viewer: Viewer): ClusterView {
   const { self, nodes, remembered, earlierPods, bounds } = viewer
   const inOrder = [...nodes].sort(byAge)
@@ -128,7 +127,6 @@ function claimEarlier({ node, today, claimed }: Earlier, text: string): readonly
   return parts.map(formatCidr)
 }
 
-/** Whose earlier range it is, and what that node has today. */
 interface Earlier {
   readonly node: string
   readonly today: readonly string[]
@@ -293,7 +291,6 @@ function ownOverlaps({ self, here, allowOverlap }: Viewer, own: readonly string[
   })
 }
 
-/** What another node's ranges are held against. */
 interface Claims {
   readonly claimed: ClaimedRanges
   readonly judgeRange: RangeJudge

@@ -36,7 +36,6 @@ export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts):
   return { cniVersion, ...template.list, name, plugins: [plugin, ...template.others] }
 }
 
-/** The text of the configuration file. The same facts give the same text. */
 export function conflistText(facts: ConflistFacts): string {
   return `${JSON.stringify(conflist(facts), undefined, 2)}\n`
 }
@@ -105,7 +104,6 @@ export function withoutOverlap(template: Template): Template {
   return { ...template, own }
 }
 
-/** Whether the template says that pods' ranges may overlap subnets of the node. */
 export function allowsOverlap({ own: { allowOverlap } }: Template): boolean {
   return allowOverlap === true
 }

@@ -23,7 +23,6 @@ export function newsOfIp(line: string, bridges: ReadonlySet<string>): News {
   return isKernels || /^(veth|ifb)/.test(dev) || line === '' ? undefined : 'routes'
 }
 
-/** Whether a line says that a pod's link has gone. */
 export function isPodGone(line: string): boolean {
   return isPodLinkName(/^Deleted \d+: ([^:@]+)[:@]/.exec(line)?.[1] ?? '')
 }

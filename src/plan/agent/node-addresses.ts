@@ -50,13 +50,11 @@ export interface AddressFacts {
   readonly allowOverlap: boolean
 }
 
-/** A node's addresses that count, and what is wrong with the others. */
 interface Judged {
   readonly addresses: readonly string[]
   readonly problems: readonly Problem[]
 }
 
-/** Judges the addresses of one node after the other. */
 export function addressJudge({ self, nodes, claimed, here, allowOverlap }: AddressFacts) {
   const owners = new Map<string, string>()
   for (const { name, texts } of nodes) for (const text of texts) if (!owners.has(text)) owners.set(text, name)

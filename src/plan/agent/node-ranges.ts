@@ -32,7 +32,6 @@ export function claimedRanges(lengths: Iterable<number>) {
       exact.set(keyOf(cidr, cidr.prefixLength), claimed)
       for (const length of upTo(cidr.prefixLength)) inside.set(keyOf(cidr, length), claimed)
     },
-    /** The range that the address is in. */
     holding: (address: Address): Claimed | undefined => {
       for (const length of upTo(bitsOf(address.family))) {
         const found = exact.get(keyOf(address, length))
@@ -86,7 +85,6 @@ export function isPublic(cidr: Cidr): boolean {
   return !inside.some((range) => isPartOf(cidr, range))
 }
 
-/** Whether all of the one is in the other. */
 export function isPartOf(cidr: Cidr, whole: Cidr): boolean {
   return whole.prefixLength <= cidr.prefixLength && includes(whole, cidr)
 }

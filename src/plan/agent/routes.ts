@@ -49,7 +49,6 @@ interface Table {
   readonly beyond: readonly (NodeRoute & { readonly cidr: Cidr })[]
   readonly refused: ReadonlySet<string>
   readonly beside: string
-  /** All that a peer's routes depend on, as text. */
   readonly text: string
 }
 
@@ -120,7 +119,6 @@ function cutsOff(range: string, { routes, allowOverlap }: RouteFacts): boolean {
   })
 }
 
-/** What leads to one peer, and what is wrong with it. */
 interface RoutesTo {
   readonly wanted: readonly Wanted[]
   readonly problems: readonly Problem[]
@@ -246,14 +244,12 @@ export interface RouteChange {
   readonly why: string
 }
 
-/** Whether the agent made it. */
 function isOwnRoute({ protocol }: NodeRoute): boolean {
   return protocol === routeProtocol
 }
 
 // The main table after changes of our own: known without a look. What `ip monitor` then tells of them is no news.
 
-/** The table when the changes are made. */
 export function routesAfter(routes: readonly NodeRoute[], changes: readonly RouteChange[]): readonly NodeRoute[] {
   if (changes.length === 0) return routes
   const changed = new Set(changes.map(({ dst }) => dst))

@@ -22,13 +22,11 @@ export interface Candidate {
   readonly range: Range
 }
 
-/** Consecutive addresses, both ends included. */
 interface Span {
   readonly start: bigint
   readonly end: bigint
 }
 
-/** What may be given out of one range, in order. */
 interface Usable {
   readonly range: Range
   readonly family: Family
@@ -133,7 +131,6 @@ interface PoolSnapshot {
   readonly taken: { has(address: string): boolean }
 }
 
-/** The first candidate that is not taken, or undefined when the set is full. */
 export function firstFree(set: readonly Range[], { last, exclude, taken }: PoolSnapshot): Candidate | undefined {
   for (const candidate of candidates(set, last, exclude)) {
     if (!taken.has(candidate.address)) return candidate
@@ -168,7 +165,6 @@ export function countedOf(
   })
 }
 
-/** The range of the set that holds the address, if one does. */
 export function rangeOf(set: readonly Range[], address: string): Range | undefined {
   const wanted = parseAddress(address)
   if (wanted === undefined) return undefined
@@ -267,7 +263,6 @@ export interface PoolUse {
   readonly theirs: { readonly count: number; readonly directory: string }
 }
 
-/** The error for a set with no address left. */
 export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   const total = capacity(set.ranges, use.exclude)
   const what = `no IP addresses available in range set: ${describeSet(set.ranges)}`

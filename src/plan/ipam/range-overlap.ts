@@ -33,7 +33,6 @@ export interface PlacedPod {
   readonly ips: readonly PodAddress[]
   readonly made?: GatewaySide
   readonly isPool: boolean
-  /** Whether its ADD has ended. */
   readonly isMade: boolean
 }
 
@@ -47,7 +46,6 @@ type RangeOverlap = {
   | { readonly kind: 'link'; readonly link: string }
   /** Routed pods, or a network of such. `bridge`: where the range is wanted. */
   | { readonly kind: 'routed'; readonly bridge?: string }
-  /** A pod has the address of the gateway. */
   | { readonly kind: 'pod'; readonly containerId: string }
 )
 
@@ -102,7 +100,6 @@ function isOfLink(cidr: Cidr): boolean {
   return includes(v6, cidr) || (includes(v4, cidr) && cidr.prefixLength === bitsOf(cidr.family))
 }
 
-/** The ranges of a network whose gateway is on the host, in canonical text. */
 function hostRanges(network: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
   return [
     ...new Set(
@@ -113,7 +110,6 @@ function hostRanges(network: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly s
   ]
 }
 
-/** Whether pods of the network have a gateway on the host. */
 export function hasHostGateway(network: Pick<GatewaySide, 'bridge' | 'ranges'>): boolean {
   return gatewaysOf(network).length > 0
 }
@@ -248,7 +244,6 @@ export function linkOverlaps(network: GatewaySide, host: AddressedLinks): readon
   return claimed(question, linkClaims(question, host))
 }
 
-/** What ADD and STATUS make of the ranges. */
 interface RangeVerdict {
   /** Overlaps of ranges that live pods of the network have already: only told. */
   readonly tolerated: readonly RangeOverlap[]
@@ -361,7 +356,6 @@ export function excludedAddresses(
   return [...new Set(inside)].sort()
 }
 
-/** The pool without these addresses. */
 export function withExcluded(ipam: PoolIpam, addresses: readonly string[]): PoolIpam {
   if (addresses.length === 0) return ipam
   const cidrs = addresses.flatMap((text) => parseAddress(text) ?? []).map((address) => formatCidr(hostCidr(address)))
@@ -391,7 +385,6 @@ function toCidr(text: string): readonly Cidr[] {
 
 // What is said of a range that overlaps what the host or another network has (range-overlap.ts), and the cure.
 
-/** What is said of an overlap. */
 export function describeOverlap(overlap: RangeOverlap): string {
   return `the range ${overlap.range} overlaps ${overlap.address} of ${placeOf(overlap)}`
 }

@@ -51,11 +51,9 @@ export function needsSetUp(network: NetworkSpec, known: NetworkSpec | undefined)
 interface Change {
   readonly spec: AttachmentSpec
   readonly networks: readonly NetworkSpec[] | undefined
-  /** Whether listeners of the node are reported. */
   readonly warns: boolean
 }
 
-/** Pod, host and rules side by side. */
 export function changePlan({ spec, networks, warns }: Change): { readonly plan: Plan; readonly rules: RuleStages } {
   const rules = networks === undefined ? { said: [], all: [] } : ruleStages(spec, networks)
   const changes = [...chainedStages(spec), ...rules.all]

@@ -24,7 +24,6 @@ export interface Difference {
   readonly found: readonly string[]
 }
 
-/** The operations that do not hold, with what was found instead. */
 export function difference(ops: readonly Op[], observed: Observed): readonly Difference[] {
   return ops.flatMap((op) => {
     const found = opDifference(op, observed)

@@ -116,7 +116,6 @@ export function keepMacPlan(making: Making): Plan {
   })
 }
 
-/** Removes links of this attachment that no record names. */
 export function orphanLinkPlan(links: readonly string[]): Plan {
   const ops = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the orphan ${dev}` }))
   return planOfOne('remove what is left', 'a link of this attachment is left without a record', { kind: 'batch', ops })
@@ -171,7 +170,6 @@ export function isPairTaken({ op, reason }: Failure): boolean {
   return (op?.kind === 'veth.add' || op?.kind === 'ifb.add') && reason === 'exists'
 }
 
-/** The attachment that was being made. */
 interface Whose extends Pick<AddFacts, 'key' | 'netns'> {
   readonly spec: AttachmentSpec
   readonly network: NetworkSpec
@@ -198,7 +196,6 @@ function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
   })
 }
 
-/** CniError 4. */
 export function interfaceExists({ key, netns }: Pick<AddFacts, 'key' | 'netns'>, cause: Error): CniError {
   const { ifName } = key
   const details = cause instanceof CniError ? (cause.details ?? '') : ''
@@ -245,7 +242,6 @@ export function missingLast(run: PlanRun, spec: AttachmentSpec, warns: boolean):
   return plan.stages.length > 0 ? plan : undefined
 }
 
-/** Deletes flows that began before the rules. */
 export function staleFlows(runs: readonly PlanRun[]): Plan | undefined {
   const flows = runs.flatMap(({ outcomes }) =>
     outcomes.flatMap(({ seen }): readonly FlowSelections[] => seen?.flows ?? []),

@@ -45,14 +45,12 @@ interface SettingUp {
   readonly all: readonly NetworkSpec[]
 }
 
-/** Everything that a set-up is made from. `vlans`: of the ports, looked at where `needsVlans` says so. */
 interface Situation {
   readonly shared: NetworkFacts
   readonly vlans?: ReadonlyMap<string, readonly number[]> | undefined
   readonly machineId: string
 }
 
-/** Whether the VLANs of ports have to be looked at. */
 export function needsVlans(shared: NetworkFacts, setting: SetUp): boolean {
   return (
     shared.host !== undefined &&

@@ -95,7 +95,6 @@ export interface Failure {
 
 /** What a stage's tools printed, read. `routes`: destinations of the main table. */
 export interface Shown {
-  /** Our rules, where they were listed. */
   readonly rules?: ListedBase
   readonly links: ReadonlyMap<string, ObservedLink>
   readonly routes: readonly string[]
@@ -113,7 +112,6 @@ export interface Outcome {
   readonly seen?: Seen
 }
 
-/** A plan that was run. */
 export interface PlanRun {
   readonly plan: Plan
   readonly outcomes: readonly Outcome[]
@@ -144,17 +142,14 @@ function isEmpty({ run }: Stage): boolean {
   return run.kind === 'flows' && run.flows.length === 0
 }
 
-/** A plan of one stage. */
 export function planOfOne(id: string, because: string, run: StageRun): Plan {
   return { id, because, stages: [{ id, run, after: [] }] }
 }
 
-/** The operations of stages, in their order. */
 export function opsOf({ stages }: { readonly stages: readonly Stage<StageRun | { readonly kind: string }>[] }) {
   return stages.flatMap(({ run }): readonly Op[] => ('ops' in run ? run.ops : []))
 }
 
-/** The failure of the first stage that failed. */
 export function failureIn(run: PlanRun): Failure | undefined {
   return run.outcomes.find(({ failed }) => failed !== undefined)?.failed
 }
@@ -179,7 +174,6 @@ export function outcomeOf(run: PlanRun, { id }: Pick<Stage, 'id'>): Outcome | un
   return run.outcomes.find((outcome) => outcome.id === id)
 }
 
-/** Whether a stage ended well. */
 export function isDone(run: PlanRun, stage: Pick<Stage, 'id'>): boolean {
   const outcome = outcomeOf(run, stage)
   return outcome !== undefined && !outcome.failed && !outcome.skipped

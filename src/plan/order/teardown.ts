@@ -106,7 +106,6 @@ function isOfRules({ kind }: Op): boolean {
   return kind.startsWith('nft.')
 }
 
-/** The failure of a look for an attachment's elements. */
 export function rulesLeft({ ifName, containerId }: AttachmentKey, cause: Error): CniError {
   return new CniError('cleanup-incomplete', `rules of ${ifName} of container ${containerId} may be left`, {
     details: `${cause.message}\nits reservations stay until a later call removes them`,
@@ -121,7 +120,6 @@ export function notHome({ ifName, containerId }: AttachmentKey, missing: string)
   })
 }
 
-/** The links on the host that operations are about. */
 export function linksIn(ops: readonly Op[]): readonly string[] {
   return ops.flatMap((op) => ('dev' in op ? [op.dev] : []))
 }
@@ -145,7 +143,6 @@ interface Reserved {
   readonly cooldownS: number
 }
 
-/** What a teardown needs to know. */
 export interface Removal {
   readonly key: AttachmentKey
   /** Links of ours, settings of links that stay, and elements of our rules. */

@@ -19,14 +19,12 @@ export interface CachedAttachment {
   readonly netns: string
   readonly args: readonly (readonly [string, string])[]
   readonly capabilityArgs: Readonly<Record<string, unknown>>
-  /** The list as it was at ADD. */
   readonly list?: unknown
   readonly result: Result
 }
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The file name of an attachment's entry. */
 export function cacheFileName(network: string, containerId: string, ifName: string): string {
   return `${network}-${containerId}-${ifName}`
 }
@@ -76,7 +74,6 @@ export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
   return cachedTypes(cached).some((type) => ownTypes.includes(type)) || hasOurLink(cached)
 }
 
-/** Whether trestle made the attachment's interface. */
 export function isMainOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
   return ownTypesOf(conf).includes(cachedTypes(cached)[0] ?? '') || hasOurLink(cached)
 }
@@ -101,7 +98,6 @@ export function mtuSetLater({ list }: CachedAttachment, conf: OwnConf): number |
   return mtus.filter((mtu) => typeof mtu === 'number' && mtu > 0).at(-1) as number | undefined
 }
 
-/** The pod's interface in a result, and the host's end of its pair. */
 export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>) {
   const pod = result.interfaces.find((entry) => entry.name === ifName && (entry.sandbox ?? '') !== '')
   const host = result.interfaces.find((entry) => /^veth/.test(entry.name) && (entry.sandbox ?? '') === '')
@@ -113,7 +109,6 @@ export function cachedAddresses(cached: Pick<CachedAttachment, 'result' | 'ifNam
   return podIpsOf(cached).map(({ address }) => bareAddress(address))
 }
 
-/** The entries of `ips` that are the pod interface's. */
 export function podIpsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>): Result['ips'] {
   return result.ips.filter(({ interface: at }) => at === undefined || result.interfaces[at]?.name === ifName)
 }

@@ -23,7 +23,6 @@ export function iptablesRemovals(saved: string, owners: readonly UpstreamOwner[]
   ].join('')
 }
 
-/** One table of what iptables-save has printed. */
 export function tableOf(saved: string, name: string): SavedTable {
   const chains = new Set<string>()
   const rules: string[] = []
@@ -221,7 +220,6 @@ function canonical(text: string): string {
   return address === undefined ? text : formatAddress(address)
 }
 
-/** The digest of a text (as UTF-8) in hex, 128 digits. */
 export function sha512Hex(text: string): string {
   return process.getBuiltinModule('node:crypto').createHash('sha512').update(text).digest('hex')
 }

@@ -132,7 +132,6 @@ export function namesOnce(): NamesIn {
   }
 }
 
-/** A directory and its parents, readable by root only. */
 export function makeDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })

@@ -181,12 +181,10 @@ export function setAside(path: string, root = stateRoot()): void {
   }
 }
 
-/** What a file was set aside as, each time. */
 export function asideCopies(path: string): readonly string[] {
   return asideOf(path, /^\.\d+$/)
 }
 
-/** What the files of a directory were set aside as. */
 export function asideBelow(directory: string): readonly string[] {
   return asideOf(directory, /^_.+\.\d+$/)
 }

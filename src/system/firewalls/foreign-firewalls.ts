@@ -27,7 +27,6 @@ import { missingNote, refusedFor } from '../process/capabilities.ts'
 import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
 
-/** A base chain to look through. */
 interface ForeignBase {
   readonly base: ChainPlace
   /** Its policy is drop; iptables says so in the listing of the chain. */
@@ -95,7 +94,6 @@ function basesOf(chains: readonly ForeignChain[], families: readonly (4 | 6)[]):
   return [...iptables, ...nft]
 }
 
-/** Looks through the chains of one firewall. */
 export async function lookThrough(run: Run, from: ForeignBase, mark: number): Promise<ForeignFirewall> {
   const { base, prio } = from
   const chains = new Map<string, ForeignRules | undefined>()

@@ -37,7 +37,6 @@ export async function removeHostAccept(run: Run, files: NetworkFiles): Promise<v
   rmSync(fileOf(files), { force: true })
 }
 
-/** What was put for the network. */
 export function readZones(files: NetworkFiles): readonly ZoneMember[] {
   const found = readText(fileOf(files))
   if (found === undefined) return []
@@ -58,12 +57,10 @@ export async function missingAccepts(run: Run, members: readonly ZoneMember[]): 
     .map(({ subject, zone }) => `the accept of ${subject} is missing in ${zoneText(zone)}`)
 }
 
-/** What settleHostAccept would put for the network, in words. */
 export async function absentAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
   return missingAccepts(run, await wantedZones(run, files, network))
 }
 
-/** A zone in words. */
 export function zoneText(zone: string): string {
   return `firewalld zone ${zone}`
 }

@@ -96,7 +96,6 @@ export async function missingMarkAccepts(run: Run, verb: string, mark: number | 
   return missing.map((place) => missingText(mark, place))
 }
 
-/** What settleMarkAccept would change, in words. */
 export async function absentMarkAccepts(run: Run, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
   const mark = acceptMark(networks)
   const known = readMarkAccept()

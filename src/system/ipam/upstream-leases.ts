@@ -35,7 +35,6 @@ export function upstreamLastGiven(dataDir: string, network: string, set: number)
   return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
 }
 
-/** Every reservation of a network, whatever its age. */
 export function upstreamLeases(dataDir: string, network: string): readonly UpstreamLease[] {
   const directory = `${dataDir}/${network}`
   return addressFiles(directory).flatMap((address) => {

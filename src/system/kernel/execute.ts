@@ -22,7 +22,6 @@ import type { Command, Run } from '../process/runner.ts'
 import { applyFileOp, isLinkGone, readKey } from './kernel-files.ts'
 import { observeTable } from './observe.ts'
 
-/** What a finished batch printed. */
 interface Printed {
   readonly batch: Batch
   readonly stdout: string

@@ -40,7 +40,6 @@ export function reportListeners(ports: readonly HostPort[]): void {
   }
 }
 
-/** A host port and who listens on it, in words. */
 export function textsOf({ port, listener }: PortListener): { readonly what: string; readonly where: string } {
   const address = listener.family === 6 ? `[${listener.address}]` : listener.address
   return { what: `host port ${port.hostPort}/${port.protocol}`, where: `${address}:${listener.port}` }
@@ -76,7 +75,6 @@ function forEachListener(file: string, visit: (listener: Listener) => void): voi
   }
 }
 
-/** The file's lines, read as they are wanted. */
 function* linesOf(file: string): Generator<string> {
   let bytes = 0
   for (const block of blocksOf(file)) {
@@ -112,7 +110,7 @@ export function readListener(line: string): Listener | 'other' | undefined {
   return { family, address: formatAddress({ family, value: bare }), port: Number.parseInt(port, 16) }
 }
 
-/** Whether packets to the host port would have gone to the listener. No host port takes those to ::1 (ruleset.ts). */
+/** Whether packets to the host port would have gone to the listener. No host port takes those to ::1 (tools/nft.ts). */
 export function listensOn(listener: Listener, port: HostPort): boolean {
   if (listener.port !== port.hostPort || listener.address === '::1' || port.hostIp === '::1') return false
   // A socket on :: takes IPv4 too, unless it asked not to, which /proc does not show.

@@ -19,7 +19,6 @@ const nsfsMagic = 0x6e736673
  */
 const openPath = 0o10000000
 
-/** An open network namespace. */
 export interface OpenNetns {
   readonly fd: number
   readonly identity: NetnsIdentity
@@ -56,7 +55,6 @@ export function identityOfNetns(path: string): NetnsIdentity {
   }
 }
 
-/** Closes what openNetns opened. */
 export function closeNetns(netns: OpenNetns | undefined): void {
   if (netns !== undefined) closeSync(netns.fd)
 }

@@ -38,7 +38,6 @@ export function tooOldNft(): { readonly path: string; readonly version: string; 
   return { path: file.path, version, needed: oldest.join('.') }
 }
 
-/** Where the version is kept. */
 function nftVersionFile(): string {
   return `${stateRoot()}/nft.json`
 }

@@ -43,7 +43,6 @@ export async function observeHost(
   return { links: readLinks(documents), routes: readRoutes(documents) }
 }
 
-/** What to look at in a pod. `keys`: sysctls, as paths below /proc/sys. */
 interface PodQuestion {
   readonly families: readonly (4 | 6)[]
   readonly keys: readonly string[]
@@ -174,7 +173,6 @@ async function observeFilters(run: Run, names: readonly string[]): Promise<Reado
   return new Map(alone.flatMap((each) => [...each]))
 }
 
-/** Sysctls by key. No process. */
 export function observeSysctls(keys: readonly string[]): ReadonlyMap<string, string | undefined> {
   return new Map(keys.map((key) => [key, readKey(key)]))
 }
@@ -223,7 +221,6 @@ export async function observeHostLinks(
   }
 }
 
-/** The elements of both of our tables; a table that is not there has none. */
 export async function observeTables(run: Run): Promise<ObservedTable> {
   const tables = await Promise.all([observeTable(run, 'inet'), observeTable(run, 'bridge')])
   const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))

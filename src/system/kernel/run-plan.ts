@@ -120,7 +120,6 @@ async function runOps(place: Place, ops: readonly Op[]): Promise<Ended> {
   }
 }
 
-/** Read only where the operations ask for it. */
 function shownBy(ops: readonly Op[], printed: readonly string[]): Shown {
   const text = printed.join('\n')
   const isAsked = ops.some(({ kind }) => kind === 'addr.show' || kind === 'link.show' || kind === 'route.show-default')

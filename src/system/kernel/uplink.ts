@@ -85,7 +85,6 @@ function shownMtu(name: string): number | undefined {
   return mtuIn(readText(`/sys/class/net/${name}/mtu`))
 }
 
-/** Of a link that has IPv6. */
 function linkMtu6(name: string): number | undefined {
   return mtuIn(readKey(`net/ipv6/conf/${name}/mtu`))
 }

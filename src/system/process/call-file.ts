@@ -15,9 +15,7 @@ export type ProcessKind = 'tool' | 'delegate'
 /** A process about to be started. `fd`: what it is to inherit; undefined where the file could not be made. */
 export interface Starting {
   readonly fd: number | undefined
-  /** Says that it runs, and as which process. */
   readonly started: (pid: number) => void
-  /** Says that it is gone. */
   readonly ended: () => void
 }
 

@@ -26,7 +26,6 @@ const longestWaitMs = 5000
 const othersWaitMs = 1000
 const longestPauseMs = 50
 
-/** A call's file as it was found. */
 interface Found extends HeldFile {
   readonly identity: ProcessIdentity
   readonly kind: ProcessKind
@@ -209,7 +208,6 @@ function hasOpen(pid: number, { path, stat }: HeldFile): boolean {
   })
 }
 
-/** Empty for a descriptor that was closed meanwhile. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path)
@@ -223,14 +221,12 @@ function isRoots(pid: number): boolean {
   return /^Uid:\s+0\s+0\s+0\s+0$/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
 }
 
-/** Whether it leads its process group. Throws when it has ended. */
 function leadsGroup(pid: number): boolean {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   // The second field is the command name in parentheses and may contain anything; pgrp is the fifth.
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2] === String(pid)
 }
 
-/** The process as a person finds it: pid and name. */
 function describeProcess(pid: number): string {
   try {
     return `${pid} (${readFileSync(`/proc/${pid}/comm`, 'latin1').trim()})`

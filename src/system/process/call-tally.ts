@@ -15,7 +15,6 @@ export interface TalliedCall {
 const verbs = ['ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'VERSION']
 const mostBytes = 1024 * 1024
 
-/** The file that the agent begins. */
 export function tallyFile(): string {
   return `${stateRoot()}/calls`
 }

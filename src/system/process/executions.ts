@@ -12,13 +12,11 @@ export interface Execution {
   stdin?: string
   ms?: number
   output?: Output
-  /** Why the runner gave up on it. */
   failure?: string
 }
 
 let executions: Execution[] | undefined
 
-/** Begins a call's list, an empty one. */
 export function noteExecutions(): void {
   executions = []
 }
@@ -57,7 +55,6 @@ export function noteExecution<T extends Settle>(command: Command, settle: T): Se
   }
 }
 
-/** Notes an input that came after the process's start. */
 export function noteInput(command: Command, stdin: string): void {
   const execution = executions?.findLast((each) => each.command === command)
   if (execution !== undefined) execution.stdin = stdin

@@ -63,7 +63,6 @@ export function hasEnded(identity: ProcessIdentity, writtenMs: number): boolean 
   return startTime === undefined || startTime !== identity.startTime
 }
 
-/** Whether the call that wrote a record has ended. */
 export function isWriterGone(record: AttachmentRecord): boolean {
   return hasEnded(record.writer, Date.parse(record.createdAt))
 }
@@ -78,7 +77,6 @@ export function isOlder(identity: ProcessIdentity, writtenMs: number, ageMs: num
   return betweenStartsMs > ageMs && Math.abs(Date.now() - writtenMs) > ageMs
 }
 
-/** Our pid namespace, as `pid:[INODE]`. */
 export function ownPidNamespace(): string {
   return readlinkSync('/proc/self/ns/pid')
 }

@@ -38,7 +38,6 @@ export function isExecutable(file: string): boolean {
 // Programs that a process in a container takes from the machine. A table that one version of nft made another one may
 // read wrongly or not at all, and firewalld is asked by its own command, over the machine's D-Bus.
 
-/** A program and its arguments. */
 interface Words {
   readonly file: string
   readonly args: readonly string[]

@@ -32,7 +32,6 @@ export interface Command {
    * then killed: in a request to the kernel it ends with that, and it makes no further one.
    */
   readonly isDone?: (stdout: string) => boolean
-  /** Default: a tool. */
   readonly kind?: ProcessKind
   /** Ended after so long (milliseconds), where the call has more time: work that a call can do without. */
   readonly mostMs?: number
@@ -43,7 +42,6 @@ export interface Command {
   readonly isInFiles?: boolean
 }
 
-/** What a process left. `code` is undefined when a signal ended it. */
 export interface Output {
   readonly code: number | undefined
   readonly signal?: string
@@ -68,7 +66,6 @@ const outputLimitBytes = 64 * 1024 * 1024
 /** What was ended is gone at once, but for one that waits in the kernel: nobody waits for that longer than this. */
 const graceMs = 500
 
-/** How often a process is asked whether its work is done. */
 const watchMs = 1
 
 /** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
@@ -266,7 +263,6 @@ function giveAll(stdin: Writable | null, text: string): void {
 // Starting tools before their input is known. Loading `ip`, or `nsenter` and `ip`, takes longer than most
 // batches, so they load beside our own work, and the pod's beside the host's.
 
-/** Processes that wait for their input. */
 export interface Prestarted {
   /** Like the runner they were started with; the first call of each program gets the waiting process. */
   readonly run: Run

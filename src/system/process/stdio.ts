@@ -70,7 +70,6 @@ async function readRest(reader: Reader, { endsAtMs, signal }: Deadline): Promise
   return textOf(reader)
 }
 
-/** Reads what is there; true at the end. */
 function readAvailable(reader: Reader): boolean {
   for (;;) {
     const chunk = Buffer.allocUnsafe(chunkBytes)

@@ -47,7 +47,6 @@ function begin(file: string): void {
   process.getBuiltinModule('node:diagnostics_channel').tracingChannel('child_process.spawn').subscribe(spawning())
 }
 
-/** The main thread goes over to something else. */
 export function phase(name: string): void {
   if (trace === undefined) return
   const ts = nowUs()
@@ -60,7 +59,6 @@ export function span(name: string): () => void {
   return trace === undefined ? nothing : beginSpan(name)
 }
 
-/** A tool has got all of its input. */
 export function inputWritten(child: ChildProcess): void {
   if (trace === undefined || child.pid === undefined) return
   trace.events.push({ name: 'input written', cat: 'tool', ph: 'i', tid: child.pid, ts: nowUs() })

@@ -5,7 +5,6 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, statfsSync, writeSync } from 'node:fs'
 
-/** What a process reads from or prints into. */
 export interface UnnamedFile {
   readonly fd: number
   /** All of it, as text; undefined past `limitBytes`, and empty once it is closed. */

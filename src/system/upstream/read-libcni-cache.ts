@@ -7,7 +7,6 @@ import { namesIn, readText } from '../files/files.ts'
 /** Where libcni keeps its cache (docs/design.md, "libcni's cache"). */
 const cacheDirectory = '/var/lib/cni/results'
 
-/** libcni's entry for an attachment. */
 export function cachedAttachment(key: {
   readonly network: string
   readonly containerId: string
@@ -16,7 +15,6 @@ export function cachedAttachment(key: {
   return readEntry(cacheFileName(key.network, key.containerId, key.ifName), key.network)
 }
 
-/** Every attachment of the network that libcni remembers. */
 export function cachedAttachments(network: string): readonly CachedAttachment[] {
   const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
   return names.flatMap((name) => readEntry(name, network) ?? [])
