@@ -26,18 +26,13 @@ function main(): void {
   else runCli()
 }
 
-/**
- * A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten, which is an error (4).
- */
+/** A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten: error 4. */
 function isCall({ env, argv }: Edge['process']): boolean {
   if (env['CNI_COMMAND'] !== undefined) return true
   return argv.length <= 2 && (env['CNI_CONTAINERID'] !== undefined || env['CNI_NETNS'] !== undefined)
 }
 
-/**
- * Signals whose default ends a process (signal(7)), but for those of a fault of its own. Node ignores PIPE and XFSZ,
- * and names no real-time signal.
- */
+/** Signals whose default ends a process (signal(7)), but those of its own faults. Node ignores PIPE and XFSZ. */
 const endingSignals =
   'SIGTERM SIGINT SIGHUP SIGQUIT SIGUSR2 SIGALRM SIGVTALRM SIGPROF SIGXCPU SIGIO SIGPWR SIGSTKFLT'.split(' ')
 

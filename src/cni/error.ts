@@ -186,10 +186,7 @@ export function notA(path: KeyPath, value: unknown, { id, what, hint }: Expected
   return configError(path, `${quote(value)} is not ${what}`, { id, hint })
 }
 
-/**
- * A value that cannot be left out without changing what the operator asked for: code 2 with key and
- * value (CNI spec 1.1.0, section 5).
- */
+/** A value that cannot be ignored without changing what was asked for: code 2, with key and value. */
 export function unsupported(path: KeyPath, value: unknown, hint: string): CniError {
   const message = `unsupported value of ${keyPath(path)}: ${quote(value)}`
   return new CniError('unsupported-value', message, { path, details: hint })

@@ -53,10 +53,7 @@ function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentI
   })
 }
 
-/**
- * `mode`, or `loopback` by the executable's name: containerd sends `type` alone to the plugin of that name (go-cni,
- * WithLoNetwork).
- */
+/** `mode`, or `loopback` by the executable's name: containerd sends that plugin `type` alone (go-cni). */
 function modeIn(root: JsonObject, type: string): unknown {
   return lookUp(root, 'mode') ?? (type === 'loopback' ? type : undefined)
 }

@@ -49,10 +49,7 @@ export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
   return [...(host ? [ignoreRouters(host.name)] : []), ...featureOps('afterRuleOps', spec)]
 }
 
-/**
- * Operations that remove the attachment. The pod's side goes with the host end.
- * `group` must be the caller's alone.
- */
+/** Removes the attachment. The pod's side goes with the host end. `group` must be the caller's alone. */
 export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] {
   const { host } = spec
   return [

@@ -17,10 +17,7 @@ type InterfaceDrivers = {
 const interfaceDrivers: InterfaceDrivers = { bridge, ptp, macvlan, 'host-device': hostDevice }
 const drivers: Readonly<Record<Exclude<Mode, 'loopback'>, Driver>> = { ...interfaceDrivers, chained }
 
-/**
- * The driver of a record. A mode of a later release that is unknown here has the driver of bridges, whose operations
- * are about the parts of the spec alone.
- */
+/** An unknown mode, of a later release, has the driver of bridges, which is about parts of the spec alone. */
 export function driverOf({ mode }: Pick<AttachmentSpec, 'mode'>): Driver {
   return Object.hasOwn(drivers, mode) ? drivers[mode as keyof typeof drivers] : bridge
 }

@@ -107,10 +107,7 @@ export function buildNetworkSpec(
   return interfaceDriverOf(conf).networkOf(conf, ips, surroundings)
 }
 
-/**
- * `old` and `now` as one. A network whose IPAM names no subnets learns them pod by pod, and the first
- * pod with host ports brings hairpin for all.
- */
+/** `old` and `now` as one: subnets and hairpin that the configuration does not name are learnt pod by pod. */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
   const former = old?.formerGateways && { formerGateways: old.formerGateways }
   // Pods in another place are in the records (order/earlier-networks.ts): this network has none of their gateways.
@@ -137,10 +134,7 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
 
 // The routes of a pod, from what IPAM gave: which have a gateway, and which is the default one.
 
-/**
- * Routes as they will be installed: a route without gateway takes the first one of its family, but not in IPv4 one of
- * scope link or narrower.
- */
+/** A route without gateway takes the first one of its family, but not in IPv4 one of scope link or narrower. */
 function podRoutes(
   routes: readonly Route[],
   ips: readonly PodAddress[],

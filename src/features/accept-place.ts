@@ -117,10 +117,7 @@ export type AcceptSearch =
  */
 const adminChains: readonly string[] = ['DOCKER-USER']
 
-/**
- * Looks for the place of the accept of `mark` in the base chain `base`. No `spot`: nothing drops there behind what
- * others decide.
- */
+/** The place of the accept of `mark` in a base chain. No `spot`: nothing drops there behind what others decide. */
 export function searchSpot(
   listing: ForeignListing,
   base: { readonly chain: string; readonly drops: boolean },

@@ -39,15 +39,10 @@ const defaultBurstMs = 20
 /** A bucket smaller than two full frames drops everything; link-layer header and VLAN tag on top of the MTU. */
 const frameOverheadBytes = 18
 
-/**
- * tbf counts a bucket as the time to fill it, in 2^32 ticks of 64 ns (iproute2 tc/tc_core.c); more would wrap around.
- */
+/** tbf counts a bucket as the time to fill it, in 2^32 ticks of 64 ns (iproute2 tc/tc_core.c): more wraps around. */
 const longestFillS = 270
 
-/**
- * tc cuts the time to fill a bucket to whole microseconds (iproute2 tc/tc_core.c): of less than one nothing would be
- * left.
- */
+/** tc cuts that time to whole microseconds (iproute2 tc/tc_core.c): of less than one nothing would be left. */
 const shortestFillS = 3e-6
 
 /** Sizes of tbf have 32 bits. A higher rate than this has no bucket that tc can tell from another; no link has it. */

@@ -65,9 +65,7 @@ function toPort(protocol: string, port: number | undefined): readonly string[] {
   return ['-p', protocol, '--orig-port-dst', `${port}`]
 }
 
-/**
- * The ports whose flows have no connection. TCP needs none of this: a connection to a pod that is gone ends by itself.
- */
+/** The ports whose flows have no connection. TCP needs none of this: a connection to a gone pod ends by itself. */
 export function withoutConnections(ports: readonly HostPort[]): readonly HostPort[] {
   return ports.filter((port) => port.protocol !== 'tcp')
 }

@@ -229,10 +229,7 @@ export function readTuning(raw: RawSources, invocation: Invocation, stdin: strin
 
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
-/**
- * The first key that an object under the key `name`, in any case of letters, has twice; undefined for none. `text` must
- * be JSON.
- */
+/** The first key that an object under `name`, in any case, has twice; undefined for none. `text` must be JSON. */
 function repeatedKey(text: string, name: string): string | undefined {
   const open: { readonly name: string; readonly keys: Set<string> }[] = []
   let [key, last] = ['', '']

@@ -9,10 +9,7 @@ import { sha256 } from './sha256.ts'
 /** IFNAMSIZ is 16 with the closing NUL (include/uapi/linux/if.h). */
 const maxNameLength = 15
 
-/**
- * The host end's name, `veth` and 11 hex digits. The prefix is the one that NetworkManager's and
- * systemd-networkd's stock settings leave alone.
- */
+/** `veth` and 11 hex digits: the stock settings of NetworkManager and systemd-networkd leave `veth` alone. */
 export function hostLinkName(key: AttachmentKey): string {
   return `veth${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
@@ -35,9 +32,7 @@ export function newPodLinkName(key: AttachmentKey): string {
   return `mac${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 
-/**
- * The link group that a macvlan is made in: in a pod that lives on it says which link is ours, whatever it is called.
- */
+/** The link group that a macvlan is made in: it says in a live pod which link is ours, whatever it is called. */
 export function podLinkGroup(key: AttachmentKey): number {
   return 0x20000000 + (digestOf(key, 'group').readUInt32BE() & 0x1fffffff)
 }

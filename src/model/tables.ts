@@ -10,10 +10,7 @@
 
 import type { Op } from './op.ts'
 
-/**
- * Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is
- * ours.
- */
+/** Our tables' name, in inet and, where MACs are checked, in bridge. Nothing else in nftables is ours. */
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in tools/nft.ts: ADD then rebuilds a table made by another version. */
@@ -111,10 +108,7 @@ export interface ListedBase {
   readonly comments: ReadonlySet<string>
 }
 
-/**
- * Whether our chains have every rule of this ruleset version. `tables`: those that were listed; `mark`: as in
- * declarationsOf.
- */
+/** Whether our chains have every rule of this version. `tables`: those listed; `mark`: as in declarationsOf. */
 export function isBaseComplete(listed: ListedBase, tables: readonly TableFamily[], mark?: number): boolean {
   const rules = tables.flatMap((table) => declarationsOf(table, mark).chains).flatMap((chain) => chain.rules)
   return !listed.isDormant && rules.every(({ comment }) => listed.comments.has(comment))

@@ -52,9 +52,7 @@ const config = {
   },
 }
 
-/**
- * What a pod may ask for besides. Port 1: nothing listens there, and the intent record is in the temporary directory.
- */
+/** What a pod may ask for besides. Port 1: nothing listens there, and the intent record is temporary. */
 const features = {
   bandwidth: { ingressRate: 1e8, ingressBurst: 1e7, egressRate: 1e8, egressBurst: 1e7 },
   tuning: { sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' } },

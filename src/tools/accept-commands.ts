@@ -63,10 +63,7 @@ export function insertCommand(place: ChainPlace, mark: number, before: string | 
   return nftCommand(acceptText(place, { mark, comment: acceptComment(mark) }, before))
 }
 
-/**
- * Takes an accept of ours out: iptables the first one of the mark, since a number may be another rule's by now; nft the
- * one with the handle.
- */
+/** Takes an accept of ours out: iptables the first of the mark, since numbers change; nft the one of the handle. */
 export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
   if (place.kind === 'nft') return nftCommand(ruleRemovalText(place, id))
   return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
@@ -77,10 +74,7 @@ function iptablesRule(mark: number): readonly string[] {
   return ['-m', 'mark', '--mark', `${bit}/${bit}`, '-m', 'comment', '--comment', acceptComment(mark), '-j', 'ACCEPT']
 }
 
-/**
- * Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as
- * the bridge does.
- */
+/** Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: both die with the machine. */
 export function firewalldCommand(action: 'add' | 'remove', zone: string, subject: string): AcceptCommand {
   return {
     file: 'firewall-cmd',

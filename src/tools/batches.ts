@@ -16,9 +16,7 @@ export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
 type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
-/**
- * One process, or one run of file writes. `stdin` holds the operations' text in their order.
- */
+/** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
 export type Batch =
   /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */
   | {
@@ -95,10 +93,7 @@ export function failedOp(batch: Batch, stderr: string): Op | undefined {
   })
 }
 
-/**
- * As its path, or with dots for slashes and the other way round: `setting key "net.ipv4.conf.eth0/10.arp_filter": …`
- * (procps 4.0).
- */
+/** As its path, or with dots and slashes exchanged: `setting key "net.ipv4.conf.eth0/10.arp_filter"` (procps 4). */
 function isNamed(key: string, stderr: string): boolean {
   const dotted = key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/'))
   return stderr.includes(`/proc/sys/${key}:`) || stderr.includes(`"${dotted}"`)
@@ -188,9 +183,7 @@ function refused(word: string): CniError {
 // kernel's grace periods when the links are gone (net/core/dev.c, netdev_run_todo), and `nft` for one when it closes
 // its socket (net/netfilter/nf_tables_api.c, nft_rcv_nl_event): two thirds of a DEL.
 
-/**
- * `gone`: the kernel has none of these links any more. `generation`: nft has told the generation that it has committed.
- */
+/** `gone`: the kernel has none of these links any more. `generation`: nft has told the generation it committed. */
 export type Evidence = { readonly kind: 'gone'; readonly links: readonly string[] } | { readonly kind: 'generation' }
 
 /**

@@ -54,10 +54,7 @@ export function countForeignTargets(listing: string): ReadonlyMap<string, number
   return counts
 }
 
-/**
- * What `nft -j list table` printed of one table, as rules of the upstream plugins are told by. Throws SyntaxError
- * likewise.
- */
+/** `nft -j list table` as rules of the upstream plugins are told by. Throws SyntaxError likewise. */
 export function readUpstreamNftRules(listing: string): UpstreamNftRules {
   const entries = listing.trim() === '' ? [] : (entriesOf(listing) as readonly UpstreamEntry[])
   return {

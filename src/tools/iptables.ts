@@ -16,10 +16,7 @@ const acts: Readonly<Record<string, ForeignAct>> = {
   ULOG: 'log',
 }
 
-/**
- * The rules of one chain, from `-S CHAIN`. A target of no built-in name may be a chain, or an extension that decides
- * nothing.
- */
+/** The rules of `-S CHAIN`. A target of no built-in name is a chain, or an extension that decides nothing. */
 export function readIptablesRules(listing: string, chain: string): ForeignRules {
   const start = `-A ${chain} `
   const lines = listing.split('\n').filter((line) => line.startsWith(start))

@@ -21,8 +21,7 @@ const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
  * a network there is no table yet: its first ADD fills the sets. Throws CniError as `restore` does.
  */
 export async function setCluster(context: CallContext, cluster: Cluster): Promise<boolean> {
-  const lock = { ...machineLock(context, 'write down the cluster'), deadline: context.work }
-  const done = await withLock(lock, async () => {
+  const done = await withLock(machineLock(context, 'write down the cluster'), async () => {
     const before = readCluster()
     if (isDeepStrictEqual(before, cluster)) return 'same' as const
     writeCluster(cluster)

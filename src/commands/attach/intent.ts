@@ -33,7 +33,7 @@ import { attachmentLock } from '../call/locks.ts'
 import { reclaimOrphans } from '../recover/collect.ts'
 import { livingWithoutRecord } from '../recover/recover.ts'
 import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/attachments.ts'
-import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
+import { releaseWith } from '../teardown/delegated-lease.ts'
 
 export interface Addition<Conf extends NetConf = NetConf> {
   readonly context: CallContext
@@ -43,10 +43,7 @@ export interface Addition<Conf extends NetConf = NetConf> {
   readonly files: NetworkFiles
 }
 
-/**
- * Writes the intent record, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained
- * entry, 106 when a signal comes.
- */
+/** Settles what killed calls left first. Throws CniError 103 or 11, 7 for a second chained entry, 106 at a signal. */
 export async function intentFor(addition: Addition, netns: NetnsIdentity): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   const release =
@@ -68,15 +65,13 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
   throw taken(other?.record ?? record, true)
 }
 
-/**
- * Throws CniError 103 when another ADD of the attachment finished between the look and the intent record, which is
- * removed then.
- */
+/** Throws CniError 103, without the record, when another ADD of the attachment finished since the look. */
 async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {
     const finished = findFinished(files, record.key)
     if (finished !== undefined) throw taken(finished, false)
-    if (conf.ipam.kind === 'delegated') await waitForRelease(context, record.key)
+    // Who gives back what an earlier ADD of the same ids has leased, and has not begun by now, sees the intent record.
+    if (conf.ipam.kind === 'delegated') await waitForHolder(attachmentLock(context, record.key, 'lease an address'))
     return record
   } catch (error) {
     rmSync(pendingFile(files, record.key), { force: true })
@@ -84,9 +79,7 @@ async function whenAlone({ context, conf, files }: Addition, record: AttachmentR
   }
 }
 
-/**
- * Both chained entries of a list get the same ids: with another configuration than the first one's this is the second.
- */
+/** Both chained entries of a list get the same ids: with another configuration than the first this is the second. */
 function inTheWay({ context, conf, key }: Addition, { record, isPending }: StoredRecord): CniError {
   // This call has tried to remove it, and is its writer by now.
   if (isPending && record.writer.pid === context.identity.pid) return stillThere(record)
@@ -134,10 +127,7 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
   if (conf.mode !== 'ipam' && conf.portmap?.onListening === 'refuse') refuseListeners(ports)
 }
 
-/**
- * Takes a port's holder down when it is dead. A reservation only has its first intent record: the record says what was
- * made.
- */
+/** Takes a port's dead holder down. A reservation has its first intent record: the record says what was made. */
 async function settleHolder(context: CallContext, holder: AttachmentRecord): Promise<boolean> {
   const files = networkFiles(holder.key.network)
   // Who is taking it down now needs no help, and gives the port back.

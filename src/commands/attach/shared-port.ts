@@ -65,7 +65,7 @@ function rulesPort(context: CallContext, place: PlanPlace) {
     run: runnerIn(context, place),
     locked: async <T>(because: string, body: () => Promise<T>) => {
       phase(because)
-      return await withLock({ ...machineLock(context, because), deadline: context.work }, body)
+      return await withLock(machineLock(context, because), body)
     },
     lookAtRules: async (spec: AttachmentSpec | undefined): Promise<NetworkFacts> => {
       await healBeforeRules(context)

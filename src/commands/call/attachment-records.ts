@@ -22,10 +22,7 @@ interface Asked {
   readonly isCertain: boolean
 }
 
-/**
- * Waits for another DEL of the same that is under way. Throws CniError 11 when it takes too long, 106 when a signal
- * comes.
- */
+/** Waits for another DEL of the same under way. Throws CniError 11 when it takes too long, 106 at a signal. */
 export async function askedFor(context: CallContext, call: Invocation, conf: DelConf): Promise<Asked> {
   const asked = meantBy(conf, await recordsFor(context, call, conf))
   if (asked.meant.length > 0) return asked
@@ -46,10 +43,7 @@ export function isInProgress({ record, isPending }: StoredRecord): boolean {
   return isPending && record.pendingCleanup === undefined && !isWriterGone(record)
 }
 
-/**
- * The attachment's records. Another DEL that only has to give things back looks like an ADD, but for its lock: it is
- * waited for.
- */
+/** The attachment's records. Another DEL that only gives things back looks like an ADD, but for its lock. */
 async function recordsFor(context: CallContext, call: Invocation, conf: DelConf): Promise<readonly StoredRecord[]> {
   const find = () => rolesOf(conf).flatMap((role) => findRecords(networkFiles(conf.name), keyOf(call, conf, role)))
   const records = find()

@@ -43,11 +43,7 @@ async function performBeside(context: CallContext, place: Place, run: BesideRun)
       if (run.until === 'addresses') await waitForDad(place, ifName)
       // A call that empties sets and fills them reads the records under the machine's lock: perhaps ours was not there
       // yet. A later holder of the lock finds ours.
-      else
-        await waitForHolder({
-          ...machineLock(context, `say the rules of ${ifName} of container ${containerId}`),
-          deadline: context.work,
-        })
+      else await waitForHolder(machineLock(context, `say the rules of ${ifName} of container ${containerId}`))
       return undefined
     }
     case 'look':
@@ -107,9 +103,7 @@ function duplicate(ifName: string, address: string): CniError {
   })
 }
 
-/**
- * A pod that got the same first address got the same MAC (model/names.ts), and its link-local address comes first.
- */
+/** A pod with the same first address has the same MAC (model/names.ts), and its link-local address comes first. */
 function macHint(address: string): string {
   return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's first address" : ''
 }

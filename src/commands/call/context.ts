@@ -25,10 +25,7 @@ export interface CallContext {
   /** When the work has to be over, and the whole call: for waiting on locks. */
   readonly work: Deadline
   readonly whole: Deadline
-  /**
-   * For waiting on what others hold, where a later call can do what is left undone: the whole call, or until the
-   * signal.
-   */
+  /** For waits where a later call can do what is left undone: the whole call, or until the signal. */
   readonly waits: Deadline
   readonly identity: ProcessIdentity
   /** Opens CNI_NETNS (system/kernel/netns.ts); the warm-up of the build has another one. */
@@ -50,10 +47,7 @@ export function openContext(signal: AbortSignal, startedMs = nowMs(), waitSignal
   return { run, cleanup, work, whole, waits, identity, openNetns }
 }
 
-/**
- * What an ADD that was told to end still waits for a lock to take back what it made: others may be done with it by
- * then.
- */
+/** How long an ADD that was told to end waits for a lock to take back what it made. */
 const teardownWaitMs = 1000
 
 /** The context for taking back: a signal that has come already ends no wait at once, but it ends it soon. */
@@ -63,9 +57,7 @@ export function contextOfTeardown(context: CallContext): CallContext {
   return { ...context, waits: { endsAtMs } }
 }
 
-/**
- * The context for what an ADD reads before it makes anything: a tool that hangs must not take the time for taking back.
- */
+/** For what an ADD reads before it makes anything: a tool that hangs must not take the time for taking back. */
 export function contextOfLooks(context: CallContext): CallContext {
   return { ...context, cleanup: context.run }
 }
@@ -85,10 +77,7 @@ export function interrupted(): CniError {
   })
 }
 
-/**
- * Opens a pod's namespace; undefined where there is none, or where the path is that of no pod. One that was there may
- * be gone by now.
- */
+/** Opens a pod's namespace; undefined where there is none, or none any more, or the path is another thing's. */
 export function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
   try {
     return path === '' ? undefined : context.openNetns(path)

@@ -93,20 +93,14 @@ function teardownOf(invocation: Invocation, stdin: string, handlers: Handlers): 
   return () => handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))
 }
 
-/**
- * The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for
- * success.
- */
+/** The error document for whatever was thrown. An error of DEL keeps clear of what runtimes take for success. */
 export function failure(thrown: unknown, version: CniVersion, env: Environment): DispatchOutput {
   const body = errorBody(toCniError(thrown), version)
   const document = env['CNI_COMMAND'] === 'DEL' ? withoutDoneWords(body) : body
   return { stdout: `${JSON.stringify(document)}\n`, exitCode: 1 }
 }
 
-/**
- * Runs one call. Never rejects: whatever is thrown becomes one error document of the caller's
- * version, or of ours when stdin was not read or tells none.
- */
+/** Never rejects: whatever is thrown becomes one document of the caller's version, or ours where it tells none. */
 export async function dispatch(input: DispatchInput, handlers: Handlers): Promise<DispatchOutput> {
   let stdin: string | undefined
   try {

@@ -21,10 +21,7 @@ export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   return liveRecords(context).flatMap((record) => knownSpec(record) ?? [])
 }
 
-/**
- * Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made
- * here.
- */
+/** Attachments made from another host network namespace that lives: nothing of them is seen or made here. */
 export function recordsElsewhere({ identity }: CallContext): readonly AttachmentRecord[] {
   return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, identity) === 'elsewhere' ? [record] : []))
 }

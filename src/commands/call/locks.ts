@@ -11,8 +11,8 @@ import type { CallContext } from './context.ts'
 const waitMs = 10_000
 
 /** The lock of the machine: held while rules and other shared parts change. `purpose`: for calls that wait. */
-export function machineLock(context: CallContext, purpose: string): Omit<LockRequest, 'deadline'> {
-  return { file: `${stateRoot()}/lock`, purpose, owner: context.identity, waitMs }
+export function machineLock(context: CallContext, purpose: string, deadline = context.work): LockRequest {
+  return { file: `${stateRoot()}/lock`, purpose, owner: context.identity, waitMs, deadline }
 }
 
 /** The lock of an attachment: held while it is torn down, and while its delegated lease is given back. */
@@ -20,10 +20,7 @@ export function attachmentLock(context: CallContext, key: AttachmentKey, purpose
   return request(context, `${networkFiles(key.network).locks}/${recordFileName(key)}`, purpose)
 }
 
-/**
- * Waits until what others are tearing down of the network now is gone, or for as long as others wait for a lock. Never
- * fails.
- */
+/** Waits, as for a lock, until what others are tearing down of the network now is gone. Never fails. */
 export async function waitForTeardowns(context: CallContext, { locks }: NetworkFiles): Promise<void> {
   const held = namesIn(locks).map((name) => request(context, `${locks}/${name}`, 'have what it frees'))
   await Promise.allSettled(held.map(waitForHolder))

@@ -26,7 +26,7 @@ import { keepApart } from '../call/attachment-records.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock, waitForTeardowns } from '../call/locks.ts'
 import type { Release } from './delegated-lease.ts'
-import { removeRecorded, removeUnrecorded } from './removal-port.ts'
+import { remove } from './removal-port.ts'
 import { rememberSetUp } from './remove-network.ts'
 
 const lockWaitMs = 10_000
@@ -58,7 +58,7 @@ export async function teardown(
     if (now !== 'refused') {
       await endProcessesOf(now.writer, context.waits)
       if (isCutShort) rememberSetUp(files, now)
-      return await removeRecorded(context, files, now)
+      return await remove(context, { files, record: now })
     }
     rmSync(pendingFile(files, record.key), { force: true })
     return []
@@ -80,7 +80,7 @@ export async function teardownWithoutRecord(
   } catch (error) {
     if (!isDiskRefusal(error)) throw error
     return await withLock(removalLock(context, record), async () =>
-      findRecords(files, record.key).length > 0 ? [] : await removeRecorded(context, files, record),
+      findRecords(files, record.key).length > 0 ? [] : await remove(context, { files, record }),
     )
   }
   return await teardown(context, files, record)
@@ -121,10 +121,7 @@ interface Settling {
   readonly keepsLeases?: boolean
 }
 
-/**
- * Settles what earlier calls left on this network: killed ones, and pending cleanups. Calls in progress
- * are left alone. Never fails the call it is part of.
- */
+/** Settles what killed calls left on this network, and pending cleanups. Never fails the call it is part of. */
 export async function settleKilledCalls(
   context: CallContext,
   files: NetworkFiles,
@@ -175,7 +172,7 @@ export async function reclaimReservations(
   if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
   await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
-  const failures = await removeUnrecorded(context, files, lost)
+  const failures = await remove(context, { files, record: lost }, false)
   for (const failure of failures) reportUnsettled(failure)
   return failures.length === 0
 }
@@ -195,9 +192,7 @@ async function oneAtATime(
   })
 }
 
-/**
- * Takes attachments down, a few at a time, whatever fails: the failures of each. A signal leaves the rest as they are.
- */
+/** Takes attachments down, a few at a time, whatever fails: the failures of each. A signal leaves the rest. */
 export async function teardownAll(
   context: CallContext,
   files: NetworkFiles,

@@ -4,11 +4,10 @@
 
 import type { Invocation } from '../../cni/invocation.ts'
 import { asObject } from '../../cni/json.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
-import { waitForHolder, withLock } from '../../system/store/lock.ts'
+import { withLock } from '../../system/store/lock.ts'
 import { findRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
@@ -40,15 +39,6 @@ export function releaseWith(context: CallContext, { path }: Invocation, stdin: s
 /** A delegated plugin's DEL, when all our own work is done. `attachment`: of the lease. Throws the plugin's error. */
 export async function returnLease(context: CallContext, lease: Omit<Delegation, 'verb'>): Promise<void> {
   await delegate(context.cleanup, { ...lease, verb: 'DEL' })
-}
-
-/**
- * Waits, with an intent record of `key` on disk, until nobody gives back what an earlier ADD of the same ids has
- * leased: who has not begun by then sees the intent record. Throws CniError 11 when it takes too long, 106 when a
- * signal comes.
- */
-export async function waitForRelease(context: CallContext, key: AttachmentKey): Promise<void> {
-  await waitForHolder(attachmentLock(context, key, 'lease an address'))
 }
 
 /** prevResult is that of the call's own attachment. */

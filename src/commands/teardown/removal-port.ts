@@ -9,7 +9,7 @@ import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
 import type { Element, Op } from '../../model/op.ts'
 import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model/record.ts'
-import { notHome, type Removal, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
+import { notHome, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
@@ -29,36 +29,20 @@ import { type CallContext, openIfThere } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
 import { removeAttachment, type TeardownPort } from './remove-attachment.ts'
 
-/**
- * Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held
- * (attachments.ts).
- */
-export async function removeRecorded(
-  context: CallContext,
-  files: NetworkFiles,
-  record: AttachmentRecord,
-): Promise<readonly Error[]> {
-  return await remove(context, removalOf(record, ownGroup(context)), { files, record })
-}
-
-/** The same of one that has no record, but reservations. */
-export async function removeUnrecorded(
-  context: CallContext,
-  files: NetworkFiles,
-  record: AttachmentRecord,
-): Promise<readonly Error[]> {
-  return await remove(context, removalFromIds(record.key, ownGroup(context)), { files, record })
-}
-
 /** An attachment that goes. `record`: as it is by now; its lock is held. */
 interface Leaving {
   readonly files: NetworkFiles
   readonly record: AttachmentRecord
 }
 
-/** Removes it, and returns the failures; what is gone is none. What a sandbox keeps is reported on stderr. */
-async function remove(context: CallContext, removal: Removal, leaving: Leaving): Promise<readonly Error[]> {
-  const { netns } = leaving.record
+/**
+ * Removes and forgets the attachment, or writes down what is pending and returns the failures; what is gone is none.
+ * What a sandbox keeps is reported on stderr. `hasRecord`: else it has reservations alone.
+ */
+export async function remove(context: CallContext, leaving: Leaving, hasRecord = true): Promise<readonly Error[]> {
+  const { netns, key } = leaving.record
+  const group = ownGroup(context)
+  const removal = hasRecord ? removalOf(leaving.record, group) : removalFromIds(key, group)
   // Where the namespace is gone, so is what it had.
   const isLive = (removal.pod.length > 0 || removal.moved !== undefined) && netnsState(netns) === 'live'
   const pod = isLive ? openIfThere(context, netns.path) : undefined
@@ -123,7 +107,7 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
  */
 async function waitForRebuilds(context: CallContext, { ifName, containerId }: AttachmentKey): Promise<void> {
   const purpose = `remove the rules of ${ifName} of container ${containerId}`
-  await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
+  await waitForHolder(machineLock(context, purpose, context.waits))
 }
 
 /** How long a device is waited for that the kernel brings home from a namespace that is gone, and how often looked at. */
@@ -155,6 +139,7 @@ async function lookForDevice(
     await sleep(homecomingPauseMs)
   }
 }
+
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
 function ownGroup({ identity }: CallContext): number {
   return 0x40000000 + identity.pid
@@ -180,9 +165,7 @@ function unusedChains(key: AttachmentKey, chains: readonly string[]): readonly s
 // Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
-/**
- * The elements of an attachment that has no record, found by its reservations and the name of its link. Two processes.
- */
+/** Elements of an attachment without a record, by its reservations and the name of its link. Two processes. */
 async function elementsWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
@@ -195,9 +178,7 @@ async function elementsWithoutRecord(
   })
 }
 
-/**
- * Whether a record has the address, of another attachment or under another network's name: what leads to it is in use.
- */
+/** Whether a record of another attachment, or network, has the address: what leads to it is in use. */
 export function isRecorded(key: AttachmentKey, address: string): boolean {
   return allRecords().some(
     ({ record }) =>
@@ -205,10 +186,7 @@ export function isRecorded(key: AttachmentKey, address: string): boolean {
   )
 }
 
-/**
- * Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is
- * reported on stderr.
- */
+/** Whether `macspoofchk` still has the link of a gone attachment. One process; doubts are told on stderr. */
 export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
   try {
     const table = await observeTable(cleanup, 'bridge')

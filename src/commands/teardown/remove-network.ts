@@ -37,10 +37,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   if (isWanted) await removeEmpty(context, files)
 }
 
-/**
- * Writes down what a set-up may have made that was cut short: it goes with the ADD that was to be the first one. On a
- * full disk it stays.
- */
+/** Writes down what a set-up that was cut short may have made; it goes with that ADD. On a full disk it stays. */
 export function rememberSetUp(files: NetworkFiles, { key, network }: AttachmentRecord): void {
   const part = key.role === 'chained' ? chainedFiles(files) : files
   const going = goingFiles(part)
@@ -57,7 +54,7 @@ export async function removeEmpty(context: CallContext, files: NetworkFiles): Pr
   const parts = [files, chainedFiles(files)]
   const sides = parts.map((part) => ({ part, going: goingFiles(part) }))
   if (!isEmpty(files)) return
-  const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
+  const lock = { ...machineLock(context, 'remove an empty network', context.whole), waitMs: lockWaitMs }
   try {
     await withLock(lock, async () => {
       // An ADD writes its intent record first and reads the network then: either the record is seen here, or it finds
@@ -160,7 +157,7 @@ export async function removeFormer(context: CallContext, former: Former): Promis
   const bridge = now?.bridge?.name
   const isOver = now !== undefined && (isOfRanges(now, over) || (bridge !== undefined) !== hasBridge)
   if (isOver) await removeEmpty(context, files)
-  const lock = { ...machineLock(context, 'remove bridges of earlier ranges'), deadline: context.work }
+  const lock = machineLock(context, 'remove bridges of earlier ranges')
   const removed = await withLock(lock, async () => {
     const found = formerBridges({
       host: await observeHost(context.run),

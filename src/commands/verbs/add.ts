@@ -138,10 +138,7 @@ async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () 
   }
 }
 
-/**
- * Whether DEL failed as ADD did because the delegated plugin is absent: an absent plugin has nothing to undo, and the
- * error of the ADD says so already.
- */
+/** Whether DEL failed as ADD did because the plugin is absent: it has nothing to undo, and the ADD's error says so. */
 function isSameMissing(failure: Error, error: unknown): boolean {
   const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed
   return isDelegate && error instanceof CniError && failure.message === error.message

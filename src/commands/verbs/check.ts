@@ -76,10 +76,7 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
 }
 
-/**
- * Why a record lacks what was made, where it should not: a chained attachment may have had nothing to make, role ipam
- * never has.
- */
+/** Why a record lacks what was made. A chained attachment may have had nothing to make, role ipam never has. */
 function whyWithoutSpec({ spec, seen, otherFormat, key }: AttachmentRecord): string | undefined {
   if (otherFormat !== undefined) return `the record is of format ${otherFormat}: only reservations are compared`
   if (spec !== undefined || key.role !== 'main') return undefined

@@ -84,10 +84,7 @@ function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
   return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
 }
 
-/**
- * The upstream chain made the attachment, before the node was switched. What fails keeps its reservation, for a later
- * DEL.
- */
+/** The upstream chain made it, before the node was switched. What fails keeps its reservation, for a later DEL. */
 async function removeOthers(context: CallContext, { call, conf }: { call: Invocation; conf: DelConf }): Promise<void> {
   const key = keyOf(call, conf, conf.role)
   const dataDir = conf.dataDir ?? defaultDataDir

@@ -64,9 +64,7 @@ export const loopbackOps: readonly Op[] = [
 
 export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
 
-/**
- * The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address.
- */
+/** The result: the first address of each family. Throws CniError 7 when lo has another than loopback addresses. */
 export function loopbackResult(link: ObservedLink, sandbox: string): Result {
   const foreign = link.addresses.find((address) => !isLoopback(address))
   if (foreign !== undefined) {

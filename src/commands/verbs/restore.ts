@@ -52,10 +52,7 @@ export interface RestoredParts {
   readonly lost: readonly AttachmentSpec[]
 }
 
-/**
- * How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows
- * from it.
- */
+/** How often the host is looked at: an ADD or DEL beside us makes or removes links meanwhile. */
 const mostLooks = 3
 
 /**
@@ -70,8 +67,7 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   const [first] = others
   if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.identity)
   if (apply) await endKilledCalls(false)
-  const locked = <T>(body: () => Promise<T>) =>
-    isLost ? body() : withLock({ ...machineLock(context, 'restore'), deadline: context.work }, body)
+  const locked = <T>(body: () => Promise<T>) => (isLost ? body() : withLock(machineLock(context, 'restore'), body))
   return await locked(async () => {
     const state = await missingState(context)
     if (apply) for (const { mend } of state) await mend()

@@ -95,9 +95,7 @@ function saying(id: ErrorId, require: () => void): void {
   }
 }
 
-/**
- * Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes will not serve an ADD either.
- */
+/** Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes serves no ADD either. */
 async function askDelegate(context: CallContext, call: Invocation, to: { type: string; stdin: string }): Promise<void> {
   try {
     await delegate(context.run, { ...to, verb: 'STATUS', path: call.path })

@@ -49,9 +49,7 @@ interface Parts {
   readonly accepts: readonly string[]
 }
 
-/**
- * Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look, or is refused the lock.
- */
+/** Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look or get the lock. */
 export async function uninstall(context: CallContext, apply: boolean): Promise<Uninstalled> {
   const hasState = stateParts().some((path) => existsSync(path))
   // A look at a machine without state makes none.
@@ -68,7 +66,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   ]
   const found = { live: live.map(describe), removes, stays: parts.stays }
   if (!apply || live.length > 0) return { ...found, failures: [] }
-  const lock = { ...machineLock(context, 'uninstall'), deadline: context.whole }
+  const lock = machineLock(context, 'uninstall', context.whole)
   const failures = await withLock(lock, async () => await remove(context, parts))
   if (failures.length === 0) removeEmptyRoot()
   return { ...found, failures }
@@ -112,10 +110,7 @@ async function look(context: CallContext): Promise<Parts> {
   }
 }
 
-/**
- * The bridges of the networks, and those with a MAC of ours that no network has any more: it was configured otherwise
- * then.
- */
+/** The networks' bridges, and those with a MAC of ours from an earlier configuration. */
 function bridgesOf(networks: readonly NetworkSpec[], host: ObservedNamespace): readonly Bridge[] {
   const known = new Map(networks.flatMap(({ bridge }): [string, Bridge][] => (bridge ? [[bridge.name, bridge]] : [])))
   const former = [...host.links.values()].filter(

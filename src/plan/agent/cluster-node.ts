@@ -18,9 +18,7 @@ export interface ClusterNode {
 
 type Json = Readonly<Record<string, unknown>>
 
-/**
- * Longer lists are no Node's: at most two ranges are allowed (core/v1 NodeSpec.PodCIDRs), and a few addresses usual.
- */
+/** Longer lists are no Node's: at most two ranges (core/v1 NodeSpec.PodCIDRs), and a few addresses usual. */
 const mostEntries = 64
 
 /** What is used of a Node; undefined for what is none. Unknown shapes inside it count as absent. */

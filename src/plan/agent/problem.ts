@@ -54,10 +54,7 @@ export const graceMs = 10_000
 /** When each problem was seen first (milliseconds), by what it is. */
 export type SeenProblems = ReadonlyMap<string, number>
 
-/**
- * The problems that are reported now: the own node's at once, another's when it has lasted. `isWaiting`: some are too
- * young.
- */
+/** What is reported now: the own node's at once, another's when it has lasted. `isWaiting`: some are too young. */
 export function ripeProblems(
   now: readonly Problem[],
   { self, nowMs, seen }: { readonly self: string; readonly nowMs: number; readonly seen: SeenProblems },

@@ -145,10 +145,7 @@ export function capacity(set: readonly Range[], exclude: readonly string[]): big
     .reduce((sum, span) => sum + span.end - span.start + 1n, 0n)
 }
 
-/**
- * Those of `addresses` that count for `capacity`: a gateway or an excluded one, which may be asked for, takes nobody's
- * place.
- */
+/** Those of `addresses` that count for `capacity`: an excluded one, or a gateway, takes nobody's place. */
 export function countedOf(
   set: readonly Range[],
   exclude: readonly string[],

@@ -65,10 +65,7 @@ export interface GatewayFacts extends Pick<AddressQuestion, 'pods' | 'host' | 'o
   readonly networks: readonly NetworkSpec[]
 }
 
-/**
- * Gateways that trestle put on a bridge of its making for ranges of which no pod is left there. Something else that is
- * plugged in may use any of them.
- */
+/** Gateways that trestle put on its bridge for ranges without a pod there, where nothing else is plugged in. */
 export function gatewaysOver(bridge: string, { networks, pods, host, ownMac }: GatewayFacts): readonly string[] {
   const link = host.links.get(bridge)
   if (link === undefined || link.mac !== ownMac) return []
@@ -91,10 +88,7 @@ function gatewaysPut({ bridge, formerGateways = [] }: NetworkSpec): readonly For
   return [...now, ...formerGateways]
 }
 
-/**
- * The network with the gateways of earlier ranges that are on the host after `corrections`. `host`: absent if the
- * network's bridge is not there.
- */
+/** With the gateways of earlier ranges that are left after `corrections`. `host`: absent without the bridge. */
 export function withFormerGateways(
   { formerGateways: _, ...network }: NetworkSpec,
   { before, host }: { readonly before: NetworkSpec | undefined; readonly host: AddressedLinks | undefined },

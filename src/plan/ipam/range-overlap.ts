@@ -49,10 +49,7 @@ type RangeOverlap = {
   | { readonly kind: 'pod'; readonly containerId: string }
 )
 
-/**
- * What is asked about. `others`: our other networks; `pods`: of all networks; `subnets`: of the pod to be, also where
- * its gateway is not on the host.
- */
+/** `others`: our other networks; `pods`: of all; `subnets`: of the pod to be, also without a gateway here. */
 interface RangeQuestion {
   readonly subnets?: readonly string[]
   readonly network: GatewaySide

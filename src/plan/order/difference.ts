@@ -124,9 +124,7 @@ function sysctlDifference(key: string, value: string, observed: Observed): reado
   return valueDifference(key.replaceAll('/', '.'), now ?? 'absent', value)
 }
 
-/**
- * A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement.
- */
+/** A link without IPv6 (an MTU below 1280, or none on the node) has no such setting, and takes no advertisement. */
 function isOfLinkThere(key: string, host: ObservedNamespace): boolean {
   return key.startsWith('net/ipv6/conf/') && host.links.has(key.split('/')[3] ?? '')
 }
@@ -135,9 +133,7 @@ type QueueOp = Extract<Op, { kind: 'filter.redirect' | 'qdisc.tbf' | 'qdisc.ingr
 
 /** tc rounds rates to bytes and bursts to its clock's ticks (tc/tc_core.c): a hundredth is no difference. */
 const tolerance = 0.01
-/**
- * Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds when it sets and when it shows it.
- */
+/** Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds, twice. */
 const cutS = 2e-6
 
 /** What differs, for people; empty when all holds or queues were not looked at. */

@@ -58,10 +58,7 @@ export function needsVlans(shared: NetworkFacts, setting: SetUp): boolean {
   )
 }
 
-/**
- * Makes what is missing of the network. Throws CniError 108 for an address of another network on the bridge, 110 for a
- * network in the way.
- */
+/** Makes what is missing of the network. Throws CniError 108 for its bridge's address, 110 for its ranges. */
 export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): SettingUp {
   const network = networkIn(shared, setting)
   const others = shared.networks.filter(({ name }) => name !== network.name)

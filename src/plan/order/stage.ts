@@ -83,10 +83,7 @@ export interface Plan<Run = StageRun> {
   readonly stages: readonly Stage<Run>[]
 }
 
-/**
- * Why a stage failed; an AggregateError of one that went on. `reason`: what a tool told; 'unproven': it ended well and
- * does not show what it has to.
- */
+/** `error`: an AggregateError of a stage that went on. `reason`: a tool's; 'unproven': a good end without its proof. */
 export interface Failure {
   readonly error: Error
   readonly op?: Op
@@ -211,9 +208,7 @@ export function isEarly(proof: Proof): proof is EarlyProof {
   return proof.kind === 'gone' || proof.kind === 'generation'
 }
 
-/**
- * What shows that the removals among these operations are done; undefined where there are none, and only exits tell.
- */
+/** What shows that the removals among these operations are done; undefined where there are none: exits tell. */
 export function proofOfLinks(ops: readonly Op[]): EarlyProof | undefined {
   return ops.some(({ kind }) => kind === 'link.del' || kind === 'group.del') ? { kind: 'gone' } : undefined
 }

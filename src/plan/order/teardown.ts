@@ -15,10 +15,7 @@ import { type Element, elementOps, type Op } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { type EarlyProof, type Plan, planOf, proofOfLinks, proofOfRules, type Stage } from './stage.ts'
 
-/**
- * The result of a teardown. `refused`: objects that the kernel keeps in a sandbox that lives on, which is the pod's own
- * doing.
- */
+/** `refused`: what the kernel keeps in a sandbox that lives on, which is the pod's own doing. */
 export interface TornDown {
   readonly failures: readonly Error[]
   readonly refused: readonly Error[]

@@ -65,10 +65,7 @@ function ownTypesOf(conf: OwnConf | undefined): readonly string[] {
   return conf === undefined || conf.role === 'ipam' ? [ownType] : [ownType, conf.type]
 }
 
-/**
- * Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it
- * made.
- */
+/** Whether trestle is one of the attachment's plugins. Under another name it is known by the link it made. */
 export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
   const ownTypes = ownTypesOf(conf)
   return cachedTypes(cached).some((type) => ownTypes.includes(type)) || hasOurLink(cached)
@@ -83,10 +80,7 @@ function hasOurLink(cached: CachedAttachment): boolean {
   return endsOf(cached).host?.name === hostLinkName({ network, containerId, ifName, role: 'main' })
 }
 
-/**
- * The MTU that the upstream tuning plugin set behind trestle: it prints prevResult as it got it
- * (plugins/meta/tuning/tuning.go).
- */
+/** The MTU that upstream tuning set behind trestle: it prints prevResult as it got it (plugins/meta/tuning). */
 export function mtuSetLater({ list }: CachedAttachment, conf: OwnConf): number | undefined {
   const { plugins } = asObject(list)
   const entries = (Array.isArray(plugins) ? plugins : []).map(asObject)

@@ -49,6 +49,12 @@ export function readText(path: string): { readonly text: string } | 'unreadable'
   }
 }
 
+/** The text of a file that can be read; undefined for another one, or none. Throws likewise. */
+export function readableText(path: string): string | undefined {
+  const found = readText(path)
+  return found === 'unreadable' ? undefined : found?.text
+}
+
 /** Writes a file as a whole: a reader sees the old text or the new. Mode 0600. */
 export function writeText(path: string, text: string): void {
   const temporary = writeTemporary(path, text)
@@ -100,10 +106,7 @@ export function linkOnce(existing: string, path: string): boolean {
   }
 }
 
-/**
- * Whether a file could not be written because the disk is full or read-only. What is there can be unlinked on a full
- * one.
- */
+/** Whether the disk is full or read-only. What is there can be unlinked on a full one. */
 export function isDiskRefusal(error: unknown): boolean {
   const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
   return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code)

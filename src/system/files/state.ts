@@ -33,7 +33,7 @@ import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats,
 import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { networkDirName } from '../../model/names.ts'
-import { makeDirectory, type NamesIn, namesIn } from './files.ts'
+import { makeDirectory, type NamesIn, namesIn, readText } from './files.ts'
 
 /** The state directory; moved by an environment variable in tests only. */
 export function stateRoot(): string {
@@ -84,9 +84,7 @@ export function networkDirectories(root = stateRoot(), names: NamesIn = namesIn)
   return names(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
 }
 
-/**
- * The same, and beside each what its chained attachments share: everything that a `NetworkSpec` is written down for.
- */
+/** The same, and beside each its chained part: everything that a `NetworkSpec` is written down for. */
 export function networkParts(): readonly NetworkFiles[] {
   return networkDirectories().flatMap((files) => [files, chainedFiles(files)])
 }
@@ -121,9 +119,7 @@ export function requireStateIfThere(): boolean {
   return isThere
 }
 
-/**
- * One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with.
- */
+/** One that is not there yet is nobody's; a file in the place of an inner one is damage, for other checks. */
 function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
   if (stat === undefined || (stat.isFile() && directory !== stateRoot())) return
@@ -169,6 +165,15 @@ function requireRoom(root: string): void {
   const { bavail, files, ffree } = statfsSync(root)
   // A file system without a count of inodes says 0 of 0.
   if (bavail === 0 || (files > 0 && ffree === 0)) throw unusable(root, 'its file system is full')
+}
+
+/** What a file of the state holds; one that cannot be read is set aside, never fatal (docs/design.md, "State"). */
+export function readState<T>(file: string, decode: (text: string) => T | undefined): T | undefined {
+  const found = readText(file)
+  if (found === undefined) return undefined
+  const value = found === 'unreadable' ? undefined : decode(found.text)
+  if (value === undefined) setAside(file)
+  return value
 }
 
 /** Moves a file that cannot be read out of the way, for `doctor` to show; never throws. */

@@ -8,8 +8,8 @@ import { acceptedOf, trustedZone } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { encodeFile } from '../../model/kinds.ts'
 import { firewalldCommand, firewalldZoneCommand } from '../../tools/accept-commands.ts'
-import { readText, writeText } from '../files/files.ts'
-import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
+import { writeText } from '../files/files.ts'
+import { type NetworkFiles, networkParts, readState } from '../files/state.ts'
 import { isOnPath } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
 import { firewallError } from './mark-accept.ts'
@@ -38,11 +38,7 @@ export async function removeHostAccept(run: Run, files: NetworkFiles): Promise<v
 }
 
 export function readZones(files: NetworkFiles): readonly ZoneMember[] {
-  const found = readText(fileOf(files))
-  if (found === undefined) return []
-  const members = found === 'unreadable' ? undefined : decodeZones(found.text)
-  if (members === undefined) setAside(fileOf(files))
-  return members ?? []
+  return readState(fileOf(files), decodeZones) ?? []
 }
 
 /**

@@ -18,8 +18,8 @@ import type { NetworkSpec } from '../../model/attachment.ts'
 import { encodeFile } from '../../model/kinds.ts'
 import { markText } from '../../model/tables.ts'
 import { type AcceptCommand, deleteCommand, insertCommand } from '../../tools/accept-commands.ts'
-import { readText, writeText } from '../files/files.ts'
-import { setAside, stateRoot } from '../files/state.ts'
+import { writeText } from '../files/files.ts'
+import { readState, stateRoot } from '../files/state.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { type ForeignFirewall, lookForDrops, lookThrough, rulesOf, textsOf } from './foreign-firewalls.ts'
@@ -66,11 +66,7 @@ export async function removeMarkAccept(run: Run, networks: readonly NetworkSpec[
 
 /** Where the accept was put; undefined where nothing is known of any. */
 export function readMarkAccept(): MarkAccept | undefined {
-  const found = readText(markFile())
-  if (found === undefined) return undefined
-  const accept = found === 'unreadable' ? undefined : decodeMarkAccept(found.text)
-  if (accept === undefined) setAside(markFile())
-  return accept
+  return readState(markFile(), decodeMarkAccept)
 }
 
 /**

@@ -24,10 +24,7 @@ export interface Delegation {
   }
 }
 
-/**
- * Runs the delegated plugin and returns its stdout. Throws the CniError it printed, or 105 when it
- * is missing, crashes, or prints no error object.
- */
+/** The plugin's stdout. Throws the CniError it printed, or 105 when it is missing, crashes or prints none. */
 export async function delegate(run: Run, call: Delegation): Promise<string> {
   const file = findPlugin(call)
   const output = await run({ file, args: [], stdin: call.stdin, env: environmentOf(call), kind: 'delegate' })

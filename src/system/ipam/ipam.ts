@@ -20,7 +20,7 @@ import {
   requestTaken,
   staticLease,
 } from '../../plan/ipam/allocate.ts'
-import { type NamesIn, namesIn, readText } from '../files/files.ts'
+import { type NamesIn, namesIn, readableText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import {
@@ -196,8 +196,8 @@ function dataDirOf(conf: NetConf): string {
 
 /** The administrator's own file: with systemd-resolved /etc/resolv.conf is a link. */
 function readDns(path: string): Dns {
-  const found = readText(followed(path))
-  if (found !== undefined && found !== 'unreadable') return readResolvConf(found.text)
+  const text = readableText(followed(path))
+  if (text !== undefined) return readResolvConf(text)
   throw new CniError('resolv-conf-unreadable', `cannot read ipam.resolvConf ${path}`, {
     details: 'it must be a file of at most 1 MiB',
   })

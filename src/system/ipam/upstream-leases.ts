@@ -5,7 +5,7 @@
 import { rmSync, statSync } from 'node:fs'
 import { uptime } from 'node:os'
 import { parseAddress } from '../../cni/address.ts'
-import { namesIn, readText } from '../files/files.ts'
+import { namesIn, readableText, readText } from '../files/files.ts'
 
 /** host-local's default dataDir. */
 export const defaultDataDir = '/var/lib/cni/networks'
@@ -31,16 +31,15 @@ export function upstreamAddresses(dataDir: string, network: string): readonly st
  * switched goes on there. Neighbours still know an address that was freed just now by its last pod's MAC.
  */
 export function upstreamLastGiven(dataDir: string, network: string, set: number): string | undefined {
-  const found = readText(`${dataDir}/${network}/last_reserved_ip.${set}`)
-  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+  return readableText(`${dataDir}/${network}/last_reserved_ip.${set}`)?.trim()
 }
 
 export function upstreamLeases(dataDir: string, network: string): readonly UpstreamLease[] {
   const directory = `${dataDir}/${network}`
   return addressFiles(directory).flatMap((address) => {
-    const found = readText(`${directory}/${address}`)
-    if (found === undefined || found === 'unreadable') return []
-    const [containerId = '', ifName] = found.text.trim().split(/\r?\n/)
+    const text = readableText(`${directory}/${address}`)
+    if (text === undefined) return []
+    const [containerId = '', ifName] = text.trim().split(/\r?\n/)
     return [{ address, containerId, ...(ifName === undefined ? {} : { ifName }) }]
   })
 }

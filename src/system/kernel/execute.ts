@@ -169,9 +169,7 @@ function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
   return { file: 'ip', args: [...family, '-j', '-batch', '-'], stdin: batch.stdin }
 }
 
-/**
- * In a file a key with `*`, `?` or `[` is a pattern (sysctl.d(5)), as an argument it is not; a link may be called so.
- */
+/** In a file a key with `*`, `?` or `[` is a pattern (sysctl.d(5)), as an argument not; links may be called so. */
 function sysctlCommand({ ops, stdin }: Extract<Batch, { tool: 'sysctl' }>): Command {
   if (!ops.some(({ key }) => /[*?[]/.test(key))) return { file: 'sysctl', args: ['-q', '-p', '-'], stdin }
   return { file: 'sysctl', args: ['-qw', ...ops.map(({ key, value }) => `${key}=${value}`)] }

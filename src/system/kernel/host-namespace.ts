@@ -11,10 +11,7 @@ import { seesNamespaces } from '../process/capabilities.ts'
 /** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */
 export type HostState = 'here' | 'elsewhere' | 'ended'
 
-/**
- * The inode of the initial pid namespace, from which every process is seen (include/linux/proc_ns.h,
- * PROC_PID_INIT_INO).
- */
+/** The initial pid namespace, from which every process is seen (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const initialPidNamespace = 'pid:[4026531836]'
 
 /** Of each other network namespace that was asked about: a process in it. */

@@ -19,9 +19,7 @@ import type { FileOp } from '../../tools/batches.ts'
 import type { NamesIn } from '../files/files.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 
-/**
- * Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say.
- */
+/** Whether a link of this name is in our network namespace; also where that cannot be told (too many open files). */
 export function linkExists(name: string): boolean {
   // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
   return isThere(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
@@ -100,9 +98,7 @@ export function isWireless(name: string): boolean {
   return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
 }
 
-/**
- * Whether /sys shows our own network namespace, as /proc always does: the same links in both are the same namespace.
- */
+/** Whether /sys shows our own network namespace, as /proc always does: then both have the same links. */
 export function isOwnSysfs(): boolean {
   try {
     // Two lines of headings; `bonding_masters` is a file of the bonding driver.

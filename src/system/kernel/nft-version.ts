@@ -4,7 +4,7 @@
 
 import { statSync } from 'node:fs'
 import { decodeFile, encodeFile, number, type Of, object, text } from '../../model/kinds.ts'
-import { readText, replaceText } from '../files/files.ts'
+import { readableText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { fileOf } from '../process/programs.ts'
 import type { Run } from '../process/runner.ts'
@@ -49,8 +49,7 @@ function nftNow(): ToolFile | undefined {
 }
 
 function knownOf({ path, inode, mtimeMs }: ToolFile): string | undefined {
-  const found = readText(nftVersionFile())
-  const known = found === undefined || found === 'unreadable' ? undefined : decodeFile(toolVersion, found.text)
+  const known = decodeFile(toolVersion, readableText(nftVersionFile()) ?? '')
   const isIts = known?.path === path && known.inode === inode && known.mtimeMs === mtimeMs
   return isIts ? known.version : undefined
 }

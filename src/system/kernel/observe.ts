@@ -16,10 +16,7 @@ import { readKey } from './kernel-files.ts'
 /** Every route. A batch takes no -6: the root prefix says the family. */
 const allRoutes = ['route show table all root 0.0.0.0/0', 'route show table all root ::/0']
 
-/**
- * Links of the host by name, those of `names` that exist, and routes to `destinations` or all of them; all links
- * without `names`. One process.
- */
+/** Links of the host, those of `names` that exist, and routes to `destinations`. One process. */
 export async function observeHost(
   run: Run,
   names?: readonly string[],

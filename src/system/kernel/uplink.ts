@@ -50,10 +50,7 @@ function defaultRouteLinks4(): readonly string[] {
 
 const default6 = `${'0'.repeat(32)} 00 `
 
-/**
- * Of all tables, each with its defaults last (net/ipv6/ip6_fib.c, fib6_walk_continue): the main table is not the first,
- * so the file is read to its end.
- */
+/** Of all tables, each with its defaults last (fib6_walk_continue): the file is read to its end. */
 function defaultRouteLinks6(): readonly string[] {
   const devs = new Set<string>()
   for (const lines of blocksOf('/proc/net/ipv6_route')) {

@@ -31,10 +31,7 @@ export function callFile({ pid, startTime, pidNamespace }: ProcessIdentity, kind
   return `${stateRoot()}/call.${namespace}.${pid}.${startTime}${kind === 'delegate' ? '.delegate' : ''}`
 }
 
-/**
- * For this process; its file is made with its first child. Where it cannot be, on a full disk, a removal must go on all
- * the same.
- */
+/** For this process; its file is made with its first child. On a full disk a removal goes on without. */
 export function starterOf(identity: ProcessIdentity): Starter {
   return (kind) => {
     const child: { pid?: number } = {}
@@ -49,10 +46,7 @@ export function starterOf(identity: ProcessIdentity): Starter {
   }
 }
 
-/**
- * Removes the files of this process at its end. With a child that is still at work they stay, for a later call to end
- * it.
- */
+/** Removes the files of this process at its end. With a child at work they stay, for a later call to end it. */
 export function removeCallFiles(): void {
   const isAtWork = [...own.children].some(hasFiles)
   for (const [file, fd] of own.files) {

@@ -15,10 +15,7 @@ import { nowMs } from './clock.ts'
 import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './process-identity.ts'
 import type { Deadline } from './runner.ts'
 
-/**
- * How long a delegated plugin may go on after its caller was killed: as long as the caller would have let it
- * (commands/call/context.ts).
- */
+/** How long a delegated plugin goes on after its caller was killed: as long as that would have let it. */
 const longestDelegateMs = 20_000
 const longestWaitMs = 5000
 
@@ -88,10 +85,7 @@ async function settle(files: readonly Found[], untilMs: number): Promise<readonl
   return []
 }
 
-/**
- * With its children, where it leads a process group, as we start them. Looks once more right before: pids are given
- * anew.
- */
+/** With its children, where it leads a process group. Looks once more right before: pids are given anew. */
 function kill(pid: number, file: Found): void {
   try {
     const target = leadsGroup(pid) ? -pid : pid
@@ -126,17 +120,12 @@ function findFile(path: string, identity: ProcessIdentity, kind: ProcessKind): F
   return stat !== undefined && isOurs ? { path, stat, identity, kind } : undefined
 }
 
-/**
- * Whether the call has ended: that of another pid namespace, whose processes we cannot tell, after its longest time.
- */
+/** Whether the call has ended: that of another pid namespace, which we cannot see, after its longest time. */
 function isOver({ identity, stat }: Found): boolean {
   return hasEnded(identity, Number(stat.mtimeMs))
 }
 
-/**
- * Whether its processes cannot be told: nothing is killed, and by now its longest time is over. Throws CniError 11
- * where it is not.
- */
+/** Whether its processes cannot be told and its longest time is over. Throws CniError 11 where it is not. */
 function isUnseen({ identity, stat }: Found): boolean {
   if (identity.pidNamespace !== ownPidNamespace()) return true
   if (seesOwnProcesses()) return false

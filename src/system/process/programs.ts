@@ -67,10 +67,7 @@ function isOfMachine(name: string): boolean {
   return ofHost('') !== '' && sharedNames.test(name)
 }
 
-/**
- * What to start for a program: with the machine's root as its own where the machine has it and this process has another
- * root, and as it stands otherwise.
- */
+/** In a container: the machine's program, with the machine's root as its own, where the machine has it. */
 export function onHost({ file, args }: Words): Words {
   if (!isShared(file)) return { file, args }
   const root = ofHost('')

@@ -35,10 +35,7 @@ export interface Command {
   readonly kind?: ProcessKind
   /** Ended after so long (milliseconds), where the call has more time: work that a call can do without. */
   readonly mostMs?: number
-  /**
-   * Its input, where that is known, and what it prints are files without a name, where there can be such. On a full
-   * file system they have 4 KiB.
-   */
+  /** Its input, if known, and what it prints are unnamed files where possible. On a full disk they have 4 KiB. */
   readonly isInFiles?: boolean
 }
 
@@ -49,10 +46,7 @@ export interface Output {
   readonly stderr: string
 }
 
-/**
- * Runs a command within a call's time. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 when the
- * file is missing.
- */
+/** Runs a command. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 for a missing file. */
 export type Run = (command: Command) => Promise<Output>
 
 /** When a call must be over (nowMs(), milliseconds), and the signal that ends it earlier. */

@@ -5,8 +5,8 @@ import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import type { Range } from '../../config/net-conf.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
-import { isDiskRefusal, linkOnce, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
-import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
+import { isDiskRefusal, linkOnce, makeDirectory, type NamesIn, namesIn, writeText } from '../files/files.ts'
+import { directoryNameOf, type NetworkFiles, readState } from '../files/state.ts'
 import { type Releasing, release, reservationHolder } from './reservations.ts'
 
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
@@ -66,17 +66,11 @@ export function roundRobin(files: NetworkFiles, { index, count, ranges }: Placed
 }
 
 function readLast(files: NetworkFiles, place: number): string | undefined {
-  const file = `${files.directory}/last.${place}`
-  const found = readText(file)
   // A directory of that name would be in the way of every ADD.
-  if (found === 'unreadable') setAside(file)
-  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+  return readState(`${files.directory}/last.${place}`, (text) => text.trim())
 }
 
-/**
- * Gives back `addresses` of an attachment, or where they are absent those that say they are its; what changed hands
- * meanwhile is left alone.
- */
+/** Gives back `addresses`, or absent those that say they are its; what changed hands meanwhile is left alone. */
 export async function releaseAddresses(
   files: NetworkFiles,
   of: Releasing,
@@ -111,9 +105,7 @@ function hasCooling({ cooling }: NetworkFiles): boolean {
   }
 }
 
-/**
- * A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that.
- */
+/** With a clock that was set back the time of freeing is to come: no address waits longer than its cooldown. */
 function isCooling(file: string, cooldownS: number): boolean {
   try {
     return cooldownS > 0 && Math.abs(Date.now() - lstatSync(file).mtimeMs) < cooldownS * 1000

@@ -4,7 +4,7 @@
 
 import { rmSync } from 'node:fs'
 import { type Problem, problemIds } from '../../plan/agent/problem.ts'
-import { readText, replaceText } from '../files/files.ts'
+import { readableText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 
 /** Replaces the file, or removes it without a problem. Throws the system's error. */
@@ -15,10 +15,8 @@ export function writeAgentProblems(problems: readonly Problem[]): void {
 
 /** The last report of an agent; none where it reported none, or the file is damaged. */
 export function readAgentProblems(): readonly Problem[] {
-  const found = readText(problemsFile())
-  if (found === undefined || found === 'unreadable') return []
   try {
-    const all: unknown = JSON.parse(found.text)
+    const all: unknown = JSON.parse(readableText(problemsFile()) ?? '')
     return Array.isArray(all) ? all.filter(isProblem) : []
   } catch {
     return []

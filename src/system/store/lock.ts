@@ -159,10 +159,7 @@ async function tryBreak(request: LockRequest, ownFile: string, depth: number): P
   }
 }
 
-/**
- * What a killed holder had started under the lock would go on beside the next one. Throws CniError 11 where it does not
- * end.
- */
+/** What a killed holder had started would go on beside the next one. Throws CniError 11 where it does not end. */
 async function endProcessesOfHolder({ file, deadline }: LockRequest): Promise<void> {
   const holder = holderOf(file)
   if (typeof holder === 'object') await endProcessesOf(holder, deadline)

@@ -9,14 +9,22 @@ import { type AttachmentKey, encodeNetwork, type NetworkSpec, network as network
 import { decodeFile, encodeFile } from '../../model/kinds.ts'
 import { networkDirName, recordFileName } from '../../model/names.ts'
 import { type AttachmentRecord, decodeRecord } from '../../model/record.ts'
-import { createText, limitBytes, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
+import {
+  createText,
+  limitBytes,
+  makeDirectory,
+  type NamesIn,
+  namesIn,
+  readableText,
+  writeText,
+} from '../files/files.ts'
 import {
   asideBelow,
   asideCopies,
   type NetworkFiles,
   networkDirectories,
   networkParts,
-  setAside,
+  readState,
 } from '../files/state.ts'
 
 /** A record and the file it is in. */
@@ -167,12 +175,10 @@ export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
 
 /** What the network's attachments share, as it was last written. One under another's name is not believed. */
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
-  const found = readText(files.network)
-  if (found === undefined) return undefined
-  const network = found === 'unreadable' ? undefined : decodeFile(networkKind, found.text)
-  if (network !== undefined && isOf(files, network)) return network
-  setAside(files.network)
-  return undefined
+  return readState(files.network, (text) => {
+    const network = decodeFile(networkKind, text)
+    return network && isOf(files, network) ? network : undefined
+  })
 }
 
 /** The same; where it was lost, as an attachment remembers it. `names`: where records have been looked at. */
@@ -202,8 +208,7 @@ const roleSuffix = /:(chained|ipam)$/
 
 /** Writes what the network's attachments share; what another release has added to it stays. */
 export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
-  const before = readText(files.network)
-  writeText(files.network, encodeNetwork(network, before === undefined || before === 'unreadable' ? '' : before.text))
+  writeText(files.network, encodeNetwork(network, readableText(files.network)))
 }
 
 /** The shared parts of all networks. `names`: where records have been looked at. */
@@ -230,14 +235,11 @@ function recordsIn(directory: string, isPending: boolean, isMeant = (_: string) 
     .flatMap((name) => readStored(`${directory}/${name}`, isPending) ?? [])
 }
 
-/** Unreadable state is set aside, never fatal (docs/design.md, "State"); a record under another's name, not read. */
+/** A record under another's name is not read. */
 function readStored(file: string, isPending: boolean): StoredRecord | undefined {
-  const found = readText(file)
-  if (found === undefined) return undefined
-  const record = found === 'unreadable' ? undefined : decodeRecord(found.text)
-  if (record !== undefined && recordFileName(record.key) === file.slice(file.lastIndexOf('/') + 1)) {
-    return { file, isPending, record }
-  }
-  setAside(file)
-  return undefined
+  return readState(file, (text) => {
+    const record = decodeRecord(text)
+    const isOwn = record !== undefined && recordFileName(record.key) === file.slice(file.lastIndexOf('/') + 1)
+    return isOwn ? { file, isPending, record } : undefined
+  })
 }

@@ -9,7 +9,7 @@ import type { AttachmentKey } from '../../model/attachment.ts'
 import { encodeFile } from '../../model/kinds.ts'
 import { type AttachmentRecord, decodeRecord, intentOf, type ProcessIdentity, sameKey } from '../../model/record.ts'
 import type { Reservation } from '../../plan/recovery/verdicts.ts'
-import { createText, namesIn, readText, replaceText } from '../files/files.ts'
+import { createText, namesIn, readableText, replaceText } from '../files/files.ts'
 import { networkFiles, stateRoot } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
 import { withLock } from './lock.ts'
@@ -33,8 +33,7 @@ export function reservationLock({ network }: { readonly network?: string | undef
 
 /** The intent record behind it; undefined when there is none or it cannot be read. */
 export function reservationHolder(reservation: Reservation): AttachmentRecord | undefined {
-  const found = readText(reservationFile(reservation))
-  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
+  return decodeRecord(readableText(reservationFile(reservation)) ?? '')
 }
 
 /** Whether the name is taken, by whatever is there. */
@@ -53,9 +52,7 @@ export function isHeldBy(reservation: Reservation, key: AttachmentKey): boolean 
   return holder !== undefined && sameKey(holder.key, key)
 }
 
-/**
- * The names that say they are an attachment's: addresses of `network`, or where it is absent, the node's host ports.
- */
+/** The names that say they are an attachment's: addresses of `network`, or without it the node's host ports. */
 export function reservedBy(key: AttachmentKey, network?: string): readonly string[] {
   const held = reservationsIn(network).filter((each) => isHeldBy(each, key))
   return held.map(({ name }) => name)

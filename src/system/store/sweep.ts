@@ -31,10 +31,7 @@ export async function sweep(files: NetworkFiles, owner: ProcessIdentity): Promis
   }
 }
 
-/**
- * Removes the temporary files of ended processes in a directory where only some files are ours: their names begin with
- * a dot.
- */
+/** Removes temporary files of ended processes where only some files are ours: their names begin with a dot. */
 export function sweepTemporaries(directory: string): void {
   for (const name of namesIn(directory))
     if (name.startsWith('.') && isLeft(name)) rmSync(`${directory}/${name}`, { force: true })
