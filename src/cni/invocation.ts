@@ -32,28 +32,17 @@ const variables: readonly Variable[] = ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFN
  * looked at: libcni sends dummies with VERSION. CNI_PATH is required for GC only, as the specification
  * says; upstream wants it everywhere but on VERSION.
  */
+const ofAttachment = {
+  CNI_CONTAINERID: 'required',
+  CNI_NETNS: 'required',
+  CNI_IFNAME: 'required',
+  CNI_ARGS: 'optional',
+  CNI_PATH: 'optional',
+} as const
 const needs: Readonly<Record<Verb, Readonly<Partial<Record<Variable, 'required' | 'optional'>>>>> = {
-  ADD: {
-    CNI_CONTAINERID: 'required',
-    CNI_NETNS: 'required',
-    CNI_IFNAME: 'required',
-    CNI_ARGS: 'optional',
-    CNI_PATH: 'optional',
-  },
-  CHECK: {
-    CNI_CONTAINERID: 'required',
-    CNI_NETNS: 'required',
-    CNI_IFNAME: 'required',
-    CNI_ARGS: 'optional',
-    CNI_PATH: 'optional',
-  },
-  DEL: {
-    CNI_CONTAINERID: 'required',
-    CNI_NETNS: 'optional',
-    CNI_IFNAME: 'required',
-    CNI_ARGS: 'optional',
-    CNI_PATH: 'optional',
-  },
+  ADD: ofAttachment,
+  CHECK: ofAttachment,
+  DEL: { ...ofAttachment, CNI_NETNS: 'optional' },
   GC: { CNI_PATH: 'required' },
   STATUS: { CNI_PATH: 'optional' },
   VERSION: {},
@@ -93,24 +82,17 @@ function argsProblem(text: string, verb: Verb): Problem | undefined {
   return { what: `ARGS: ${problems.join('; ')}`, hint }
 }
 
+const checks: Readonly<Record<Variable, (value: string, verb: Verb) => Problem | undefined>> = {
+  CNI_CONTAINERID: containerIdProblem,
+  CNI_NETNS: netnsProblem,
+  CNI_IFNAME: ifNameProblem,
+  CNI_ARGS: argsProblem,
+  CNI_PATH: () => undefined,
+}
+
 function problemOf(variable: Variable, value: string, verb: Verb): Problem | undefined {
-  if (value.length > LONGEST_VALUE) {
-    return { what: 'too long', hint: `use at most ${LONGEST_VALUE} characters` }
-  }
-  switch (variable) {
-    case 'CNI_CONTAINERID':
-      return containerIdProblem(value)
-    case 'CNI_NETNS':
-      return netnsProblem(value)
-    case 'CNI_IFNAME':
-      return ifNameProblem(value, verb)
-    case 'CNI_ARGS':
-      return argsProblem(value, verb)
-    case 'CNI_PATH':
-      return undefined
-    default:
-      return variable satisfies never
-  }
+  if (value.length <= LONGEST_VALUE) return checks[variable](value, verb)
+  return { what: 'too long', hint: `use at most ${LONGEST_VALUE} characters` }
 }
 
 function isVerb(text: string): text is Verb {

@@ -10,7 +10,7 @@ import type { InterfaceNetConf } from '../config/net-conf.ts'
 import { bandwidthSpec } from '../features/bandwidth.ts'
 import { mergedAccepts } from '../features/firewall.ts'
 import { hostPortSpec } from '../features/host-ports.ts'
-import { routedBySource } from '../features/sbr.ts'
+import { isDefault, routedBySource } from '../features/sbr.ts'
 import { tuningSpec } from '../features/tuning.ts'
 import type { AttachmentKey, AttachmentSpec, Lease, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import { podLinkMac } from '../model/names.ts'
@@ -181,10 +181,6 @@ function defaultThrough(ip: PodAddress): readonly Route[] {
 /** A default route in the main table with the default metric; another table or metric is asked for on purpose. */
 function isPlainDefault(route: Route): boolean {
   return isDefault(route) && route.table === undefined && route.priority === undefined
-}
-
-function isDefault({ dst }: Route): boolean {
-  return dst === '0.0.0.0/0' || dst === '::/0'
 }
 
 function firstOfEach(routes: readonly Route[]): readonly Route[] {

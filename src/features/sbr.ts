@@ -185,8 +185,8 @@ function isUsable(route: PodRoute, ip: PodAddress): boolean {
   })
 }
 
-function isDefault(route: PodRoute): boolean {
-  return route.dst === '0.0.0.0/0' || route.dst === '::/0'
+export function isDefault({ dst }: Route): boolean {
+  return dst === '0.0.0.0/0' || dst === '::/0'
 }
 
 function freeTables(count: number, used: ReadonlySet<number>): readonly number[] {

@@ -8,59 +8,45 @@ import type { SetName, TableFamily } from './tables.ts'
 /** Where an operation acts: the runtime's network namespace, or the pod's. */
 type Place = 'host' | 'pod'
 
+/** A link to be made. */
+interface NewLink {
+  readonly name: string
+  readonly mac: string
+  readonly mtu: number
+}
+
 export type OpKind =
-  | {
+  | ({
       readonly kind: 'veth.add'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
       readonly peer: string
       readonly peerMac: string
       /** Where it is not that of the host end. */
       readonly peerMtu?: number
       readonly master?: string
-    }
+    } & NewLink)
   /** `dev`: the master; `name`: until it is called `ifName` in the pod. */
-  | {
+  | ({
       readonly kind: 'macvlan.add'
       readonly dev: string
-      readonly name: string
       readonly ifName: string
-      readonly mac: string
-      readonly mtu: number
       readonly group: number
       readonly mode: MacvlanSpec['mode']
-    }
+    } & NewLink)
   /**
    * Moves a link of the host into the pod, as `name` until it is called `ifName` there. `of`: its kind, where it has
    * one.
    */
-  | {
+  | ({
       readonly kind: 'device.move'
       readonly dev: string
-      readonly name: string
       readonly alias: string
       readonly ifName: string
-      readonly mac: string
-      readonly mtu: number
       readonly of?: string
-    }
+    } & NewLink)
   /** Moves it back, as `name`. */
   | { readonly kind: 'device.return'; readonly dev: string; readonly name: string; readonly alias: string }
-  | {
-      readonly kind: 'bridge.add'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
-      readonly vlanFiltering: boolean
-    }
-  | {
-      readonly kind: 'vlan.gateway'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
-      readonly peer: string
-    }
+  | ({ readonly kind: 'bridge.add'; readonly vlanFiltering: boolean } & NewLink)
+  | ({ readonly kind: 'vlan.gateway'; readonly peer: string } & NewLink)
   | { readonly kind: 'vlan.add'; readonly dev: string; readonly vid: number; readonly tagged: boolean }
   | { readonly kind: 'vlan.del'; readonly dev: string; readonly vid: number }
   | { readonly kind: 'link.up'; readonly dev: string }
@@ -76,7 +62,7 @@ export type OpKind =
   | { readonly kind: 'link.group'; readonly dev: string; readonly group: number }
   | { readonly kind: 'link.del'; readonly dev: string }
   | { readonly kind: 'group.del'; readonly group: number }
-  | { readonly kind: 'ifb.add'; readonly name: string; readonly mac: string; readonly mtu: number }
+  | ({ readonly kind: 'ifb.add' } & NewLink)
   | { readonly kind: 'port.master'; readonly dev: string; readonly master: string }
   | { readonly kind: 'port.isolation'; readonly dev: string; readonly isolated: boolean }
   | { readonly kind: 'port.flags'; readonly dev: string; readonly hairpin: boolean; readonly isolated: boolean }
@@ -119,11 +105,7 @@ export type OpKind =
   | { readonly kind: 'neigh.announce6'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
-  | {
-      readonly kind: 'nft.base'
-      readonly table: TableFamily
-      readonly acceptMark?: number
-    }
+  | { readonly kind: 'nft.base'; readonly table: TableFamily; readonly acceptMark?: number }
   | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
   | { readonly kind: 'nft.table.del'; readonly table: TableFamily }
   /** `conditions`: portmap's, as port-conditions.ts writes them. A packet that meets them all is translated. */

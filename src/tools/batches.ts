@@ -14,31 +14,22 @@ import { bridgeWords, type TcOp, tcWords, type VlanOp } from './tc.ts'
 /** Kernel settings written as files by us: no process. */
 export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
-type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
-
 /** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
 export type Batch =
-  /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */
-  | {
-      readonly tool: 'ip' | 'ip6'
-      readonly in: Op['in']
-      readonly ops: readonly IpOp[]
-      readonly stdin: string
-      readonly evidence?: Evidence
-      /** Its namespace is to advertise IPv6 addresses: announcedBy. */
-      readonly announces?: true
-    }
-  | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
-  | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
-  | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
-  | {
-      readonly tool: 'nft'
-      readonly in: 'host'
-      readonly ops: readonly NftOp[]
-      readonly stdin: string
-      readonly evidence?: Evidence
-    }
-  | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
+  // `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. `announces`: see announcedBy.
+  | (BatchOf<'ip' | 'ip6', IpOp, Op['in']> & { readonly evidence?: Evidence; readonly announces?: true })
+  | BatchOf<'tc', TcOp, Op['in']>
+  | BatchOf<'bridge', VlanOp>
+  | BatchOf<'sysctl', Extract<Op, { kind: 'sysctl.pod' }>, 'pod'>
+  | (BatchOf<'nft', NftOp> & { readonly evidence?: Evidence })
+  | Omit<BatchOf<'file', FileOp>, 'stdin'>
+
+interface BatchOf<Tool, Its, Where = 'host'> {
+  readonly tool: Tool
+  readonly in: Where
+  readonly ops: readonly Its[]
+  readonly stdin: string
+}
 
 /**
  * The words of a command whose namespace advertises addresses from then on: the same process, which a shell replaces

@@ -3,6 +3,7 @@
 
 import { CniError, oneLine } from '../cni/error.ts'
 import type { Op } from '../model/op.ts'
+import type { Reason } from '../plan/order/stage.ts'
 import { type Batch, failedOp } from './batches.ts'
 
 /** The failure of one batch. `op` is undefined where the tool did not say which line failed. */
@@ -88,8 +89,6 @@ function ipv6Off(dev: string): string {
 
 // The one place that reads the tools' error texts. The runner sets LC_ALL=C, so they are English;
 // most are strerror(3) of what the kernel answered.
-
-type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'
 
 const reasons: readonly (readonly [RegExp, Reason])[] = [
   [/File exists|already exists|conflicts with|interval overlaps/i, 'exists'],

@@ -9,7 +9,7 @@ import type { Op } from '../../model/op.ts'
 import { isBaseComplete, type ListedBase, setSpec, type TableFamily } from '../../model/tables.ts'
 
 /** Why a tool failed, as far as an order asks. */
-type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'
+export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid' | 'other'
 
 /** What a stage does besides operations, while tools of other stages are at work. */
 export type BesideRun =

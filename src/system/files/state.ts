@@ -1,33 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the state is and what may be in it (docs/design.md, "State"):
-//
-//   /run/trestle/lock                        held while shared parts of the machine change
-//   /run/trestle/call.PIDNS.PID.START        open in what a call has started (call-file.ts); .delegate: in IPAM plugins
-//   /run/trestle/ports.lock                  held while a host port is released or reserved again
-//   /run/trestle/ports/PORT                  reserved host ports: link(2) of the intent record that made them
-//   /run/trestle/accept.json                 where chains of others have an accept of our mark
-//   /run/trestle/networks/NAME/network.json  what the network's attachments share
-//                             /network-accept.json  firewalld's zone for its bridge or subnets
-//                             /chained.json  the same for chained attachments
-//                             /*.going.json  either of them, while removeWhenEmpty tears down what it says
-//                             /lock          held while a reservation is released or taken over
-//                             /settle.lock   held while what earlier calls left is torn down
-//                             /locks/KEY     held while an attachment is torn down
-//                             /pending/KEY   calls in progress, killed ones, and pending cleanups
-//                             /attachments/KEY  finished attachments
-//                             /addresses/IP  reservations: link(2) of the intent record that made them
-//                             /cooling/IP    freed addresses in their cooldown
-//                             /last.N        the address last given from range set N
-//   /run/trestle/nft.json                   the version of nft, and the file that it is of
-//   /run/trestle/cluster.json               pod ranges and addresses of the cluster, by its agent
-//   /run/trestle/agent.json                 what the agent remembers of other nodes
-//   /run/trestle/agent-problems.json        what the agent reports now, for doctor
-//   /run/trestle/calls                     a line for each call, where an agent counts them (call-tally.ts)
-//   /run/trestle/recording.json            what is recorded and logged (cli/record/settings.ts)
-//   /run/trestle/failures/VERB/ID.jsonl    the last calls that failed; none with failures.off beside it
-//   /run/trestle/records/VERB/ID.jsonl     recorded calls
-//   /run/trestle/log/                      the log and the traces of calls
-//   /run/trestle/damaged/                    files set aside because they could not be read
+// Where the state is, and that nobody else can write there. docs/design.md, "State", has each file of it.
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'

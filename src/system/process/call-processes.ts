@@ -12,7 +12,7 @@ import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { callFile, type ProcessKind } from './call-file.ts'
 import { nowMs } from './clock.ts'
-import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './process-identity.ts'
+import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace, statOf } from './process-identity.ts'
 import type { Deadline } from './runner.ts'
 
 /** How long a delegated plugin goes on after its caller was killed: as long as that would have let it. */
@@ -88,7 +88,8 @@ async function settle(files: readonly Found[], untilMs: number): Promise<readonl
 /** With its children, where it leads a process group. Looks once more right before: pids are given anew. */
 function kill(pid: number, file: Found): void {
   try {
-    const target = leadsGroup(pid) ? -pid : pid
+    const isLeader = statOf(String(pid))[2] === String(pid)
+    const target = isLeader ? -pid : pid
     if (isHolder(pid, file)) process.kill(target, 'SIGKILL')
   } catch {
     // It has ended.
@@ -208,12 +209,6 @@ function linkOf(path: string): string {
 /** Real, effective, saved and file system uid. */
 function isRoots(pid: number): boolean {
   return /^Uid:\s+0\s+0\s+0\s+0$/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
-}
-
-function leadsGroup(pid: number): boolean {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  // The second field is the command name in parentheses and may contain anything; pgrp is the fifth.
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2] === String(pid)
 }
 
 function describeProcess(pid: number): string {

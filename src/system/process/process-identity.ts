@@ -87,13 +87,17 @@ export function ownPidNamespace(): string {
  */
 export function startTimeOf(pid: string): string | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The second field is the command name in parentheses and may contain anything.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const fields = statOf(pid)
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
   } catch (error) {
     // ESRCH: it ended between open(2) and read(2).
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
     throw error
   }
+}
+
+/** The fields of /proc/PID/stat from the third on. The second is the command's name and may contain anything. */
+export function statOf(pid: string): readonly string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }

@@ -11,7 +11,7 @@ import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
 import { noteExecution, noteInput } from './executions.ts'
 import { onHost, pathWithTools } from './programs.ts'
-import { inputWritten } from './trace.ts'
+import { forking, inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
 /** Hands out how to give a process its input: once, and all of it. It is in the pipe, and its end, when that returns. */
@@ -171,11 +171,13 @@ function spawned(command: Command, starter: Starter | undefined) {
   }
   const inherited = [netnsFd, home, starting?.fd].filter((fd) => fd !== undefined)
   try {
+    const forked = forking()
     const child = spawn(file, args, {
       env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
       stdio: [...[0, 1, 2].map((at) => files[at]?.fd ?? ('pipe' as const)), ...inherited],
       detached: true,
     })
+    forked(child)
     if (child.pid !== undefined) starting?.started(child.pid)
     return { child, files, isGone }
   } catch (error) {

@@ -36,15 +36,10 @@ const mainTrack = 0
 let trace: Trace | undefined
 
 /** Begins the timeline where the variable asks for one, at the start of the process. */
-export function startTrace(file: string | undefined): void {
-  if (file !== undefined && file !== '') begin(file)
-}
-
-function begin(file: string): void {
+export function startTrace(file = ''): void {
+  if (file === '') return
   trace = { file, events: [], tools: new Map(), phase: { name: 'start', ts: nowUs() - sinceStartUs() }, tracks: 0 }
   nameTrack(mainTrack, 'main thread')
-  // Not imported above: it is here already, for the sake of node:child_process.
-  process.getBuiltinModule('node:diagnostics_channel').tracingChannel('child_process.spawn').subscribe(spawning())
 }
 
 export function phase(name: string): void {
@@ -56,7 +51,11 @@ export function phase(name: string): void {
 
 /** Something that goes on beside others begins, on a track of its own; what is returned notes its end. */
 export function span(name: string): () => void {
-  return trace === undefined ? nothing : beginSpan(name)
+  if (trace === undefined) return nothing
+  trace.tracks += 1
+  const [tid, ts] = [trace.tracks, nowUs()]
+  nameTrack(tid, name)
+  return () => trace?.events.push({ name, cat: 'stage', ph: 'X', tid, ts, dur: nowUs() - ts })
 }
 
 export function inputWritten(child: ChildProcess): void {
@@ -66,10 +65,8 @@ export function inputWritten(child: ChildProcess): void {
 
 /** Adds the timeline to its file. A failure is reported on stderr: nobody's network depends on it. */
 export function writeTrace(exitCode: number): void {
-  if (trace !== undefined) writeDown(trace, exitCode)
-}
-
-function writeDown({ file, events, tools }: Trace, exitCode: number): void {
+  if (trace === undefined) return
+  const { file, events, tools } = trace
   phase('')
   for (const note of tools.values()) note({ end: 'not waited for' })
   const { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = process.env
@@ -88,27 +85,14 @@ function writeDown({ file, events, tools }: Trace, exitCode: number): void {
 
 function nothing(): void {}
 
-function beginSpan(name: string): () => void {
+/** A tool is about to be forked, which the main thread stands still for; what is returned notes the child. */
+export function forking(): (child: ChildProcess) => void {
   if (trace === undefined) return nothing
-  trace.tracks += 1
-  const [tid, ts] = [trace.tracks, nowUs()]
-  nameTrack(tid, name)
-  return () => trace?.events.push({ name, cat: 'stage', ph: 'X', tid, ts, dur: nowUs() - ts })
-}
-
-/** What node:child_process publishes: `start` and `end` are around the fork, which the main thread stands still for. */
-function spawning() {
-  const begun = new Map<ChildProcess, number>()
-  const forked = ({ process: child }: { process: ChildProcess }) => {
-    const [start, ts] = [begun.get(child) ?? nowUs(), nowUs()]
-    trace?.events.push({ name: 'fork', cat: 'fork', ph: 'X', tid: mainTrack, ts: start, dur: ts - start })
-    return start
+  const ts = nowUs()
+  return (child) => {
+    trace?.events.push({ name: 'fork', cat: 'fork', ph: 'X', tid: mainTrack, ts, dur: nowUs() - ts })
+    if (child.pid !== undefined) watch(child, ts)
   }
-  return {
-    start: ({ process: child }: { process: ChildProcess }) => void begun.set(child, nowUs()),
-    end: (message: { process: ChildProcess }) => watch(message.process, forked(message)),
-    error: (message: { process: ChildProcess }) => void forked(message),
-  } as never
 }
 
 function watch(child: ChildProcess, ts: number): void {
