@@ -80,25 +80,9 @@ let compiled: readonly Rule[] | undefined
  */
 const suspicious = new RegExp(
   [
-    ...[
-      'token',
-      'community',
-      'cred',
-      '(?<![a-z])(?:pw|pin|otp)(?![a-z])',
-      'mysql',
-      'mariadb',
-      'secret',
-      'pass',
-      'pwd',
-      'cookie',
-      'auth',
-      'psk',
-      'session',
-      'bearer',
-      'basic',
-      'signature',
-    ],
-    ...['(?<![a-z])sig(?![a-z])', '(?:api|private|client|access|account|encryption|shared|signing|etcd)[ _-]?key'],
+    ...['token', 'community', 'cred', '(?<![a-z])(?:pw|pin|otp)(?![a-z])', 'mysql', 'mariadb', 'secret', 'pass', 'pwd'],
+    ...['cookie', 'auth', 'psk', 'session', 'bearer', 'basic', 'signature', '(?<![a-z])sig(?![a-z])'],
+    ...['(?:api|private|client|access|account|encryption|shared|signing|etcd)[ _-]?key'],
     ...[
       'x-[\\w-]{0,60}key',
       ':\\/\\/',

@@ -20,21 +20,9 @@ export function tcWords(op: TcOp): readonly string[] {
     case 'filter.redirect':
       // u32 with a match on nothing: kernels without cls_matchall have it, and so has upstream.
       return [
-        ...[
-          'filter',
-          'replace',
-          'dev',
-          op.dev,
-          'parent',
-          'ffff:',
-          'protocol',
-          'all',
-          'prio',
-          '1',
-          'handle',
-          '800::800',
-        ],
-        ...['u32', 'match', 'u32', '0', '0', 'action', 'mirred', 'egress', 'redirect', 'dev', op.to],
+        ...['filter', 'replace', 'dev', op.dev, 'parent', 'ffff:', 'protocol', 'all', 'prio', '1'],
+        ...['handle', '800::800', 'u32', 'match', 'u32', '0', '0'],
+        ...['action', 'mirred', 'egress', 'redirect', 'dev', op.to],
       ]
     default:
       return op satisfies never

@@ -79,11 +79,7 @@ async function addPodInterface(addition: Addition<InterfaceNetConf>, netns: Open
 async function addToInterface(addition: Addition<ChainedNetConf>, netns: OpenNetns): Promise<Result> {
   const { context, conf, files, key } = addition
   const { prevResult } = conf
-  if (prevResult === undefined) {
-    throw new CniError('chained-first', 'mode: "chained" needs a prevResult', {
-      details: 'put this plugin after the one that makes the interface, or leave "mode" out',
-    })
-  }
+  if (prevResult === undefined) throw new Error('config.ts lets no chained ADD come without a prevResult')
   const record = await intentFor(addition, netns.identity)
   if (!asksForAnything(conf, readNetwork(chainedFiles(files)))) {
     finish(files, key)

@@ -173,19 +173,12 @@ async function removeState(): Promise<void> {
 }
 
 function stateParts(): readonly string[] {
-  const ofNetworks = [
-    'networks',
-    'ports',
-    'damaged',
-    'nft.json',
-    'accept.json',
-    'cluster.json',
-    'agent.json',
-    'agent-problems.json',
-    'calls',
+  const names = [
+    ...['networks', 'ports', 'damaged', 'nft.json', 'accept.json'],
+    ...['cluster.json', 'agent.json', 'agent-problems.json', 'calls'],
+    ...['recording.json', 'failures.off', 'failures', 'records', 'log'],
   ]
-  const kept = ['recording.json', 'failures.off', 'failures', 'records', 'log']
-  return [...ofNetworks, ...kept].map((name) => `${stateRoot()}/${name}`)
+  return names.map((name) => `${stateRoot()}/${name}`)
 }
 
 /** Something else in it is not ours to remove; the lock of another call is gone with that call. */

@@ -15,8 +15,16 @@ import {
   subtract,
 } from '../../cni/address.ts'
 import type { ClusterNode } from './cluster-node.ts'
-import { addressesHere, addressJudge, type Here, isForOneLink, type Listed } from './node-addresses.ts'
-import { type Claimed, type ClaimedRanges, claimedRanges, isPartOf, isPublic, soundRange } from './node-ranges.ts'
+import { addressesHere, addressJudge, type Here, type Listed } from './node-addresses.ts'
+import {
+  type Claimed,
+  type ClaimedRanges,
+  claimedRanges,
+  isForOneLink,
+  isPartOf,
+  isPublic,
+  soundRange,
+} from './node-ranges.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
 /** Another node with the ranges that are routed to it. `addresses`: its InternalIPs, canonical, but wrong ones. */

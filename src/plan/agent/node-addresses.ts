@@ -10,7 +10,6 @@ import {
   formatAddress,
   formatCidr,
   includes,
-  isUnspecified,
   lastOf,
   parseCidr,
 } from '../../cni/address.ts'
@@ -94,21 +93,6 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
   function isOnSubnet(address: Address): boolean {
     return !allowOverlap && subnets.some((subnet) => includes(subnet, address))
   }
-}
-
-/** Addresses that mean something on one link or machine only, many machines, or none (RFC 6890). */
-const oneLink = [
-  '0.0.0.0/8',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '224.0.0.0/3',
-  '::1/128',
-  'fe80::/10',
-  'ff00::/8',
-].flatMap((text) => parseCidr(text) ?? [])
-
-export function isForOneLink(address: Address): boolean {
-  return isUnspecified(address) || oneLink.some((range) => includes(range, address))
 }
 
 /** Network and broadcast address, which IPv4 alone has, and subnets of two addresses have not (RFC 3021). */

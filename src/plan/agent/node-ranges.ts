@@ -59,7 +59,7 @@ function keyOf(address: Address, length: number): string {
 
 // What a range of a Node is by itself: whether pods can have it, and whether it is of the internet.
 
-/** Ranges that no pod can have (RFC 6890, and multicast). */
+/** What means something on one link or machine only, on many, or nothing (RFC 6890): no pod can have it. */
 const special = cidrs('0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 224.0.0.0/3 ::/127 fe80::/10 ff00::/8')
 
 /**
@@ -78,6 +78,11 @@ export function soundRange(text: string): Cidr | string {
   if (networkOf(cidr).value !== cidr.value) return 'has host bits'
   if (special.some((other) => overlaps(other, cidr))) return 'is no range for pods'
   return cidr
+}
+
+/** Whether other nodes can send nothing to the address. */
+export function isForOneLink(address: Address): boolean {
+  return special.some((range) => includes(range, address))
 }
 
 /** Whether the range is one of the internet, at least in part. */

@@ -3,27 +3,10 @@
 
 /** The ids, and what each means; docs/kubernetes.md has them with their cures. */
 export const problemIds = [
-  'NoPodCIDR',
-  'BadPodCIDR',
-  'OverlappingPodCIDR',
-  'BeyondClusterCIDR',
-  'PublicPodCIDR',
-  'WideClusterCIDR',
-  'NoInternalIP',
-  'BadInternalIP',
-  'NotOnSegment',
-  'ForeignRoute',
-  'OverlapsHost',
-  'MovedPodCIDR',
-  'TwoBridges',
-  'ModeChanged',
-  'MtuChanged',
-  'PoolNearlyFull',
-  'OtherConfiguration',
-  'BadTemplate',
-  'NoProgram',
-  'ProgramFails',
-  'RouteRefused',
+  ...(['NoPodCIDR', 'BadPodCIDR', 'OverlappingPodCIDR', 'BeyondClusterCIDR', 'PublicPodCIDR'] as const),
+  ...(['WideClusterCIDR', 'NoInternalIP', 'BadInternalIP', 'NotOnSegment', 'ForeignRoute'] as const),
+  ...(['OverlapsHost', 'MovedPodCIDR', 'TwoBridges', 'ModeChanged', 'MtuChanged'] as const),
+  ...(['PoolNearlyFull', 'OtherConfiguration', 'BadTemplate', 'NoProgram', 'ProgramFails', 'RouteRefused'] as const),
 ] as const
 
 export type ProblemId = (typeof problemIds)[number]
