@@ -2,10 +2,10 @@
 // The agent's memory on disk, for the next agent on this node, until the next boot.
 
 import { uptime } from 'node:os'
+import { encodeFile } from '../../model/kinds.ts'
 import type { ClusterView } from '../../plan/agent/cluster-view.ts'
 import { decodeMemory, emptyMemory, type Memory, remember } from '../../plan/agent/memory.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import { encodeFile } from '../../model/kinds.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import type { RoundInput } from './round.ts'
