@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record as text: what was asked, what was run, and what the answer was.
 
-import { parseObject } from './configuration.ts'
+import { parseObject } from '../../commands/record/configuration.ts'
+import type { ExecLine } from '../../commands/record/schema.ts'
 import type { CallRecord } from './read.ts'
-import type { ExecLine } from './schema.ts'
 
 /** A call in a few lines. */
 export function callText(record: CallRecord, now = Date.now()): string {

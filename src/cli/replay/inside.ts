@@ -7,11 +7,11 @@ import { linkSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from '
 import { dirname } from 'node:path'
 import { familyOf } from '../../cni/address.ts'
 import { CniError, toCniError } from '../../cni/error.ts'
+import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../../commands/record/schema.ts'
 import { bootId } from '../../system/process/process-identity.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { writeAll } from '../../system/process/stdio.ts'
 import { pathOfRecord, readRecord } from '../record/read.ts'
-import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../record/schema.ts'
 import { exitCode } from '../shell/command.ts'
 
 /** What the process reads from standard input. `file`: the program that gets the call. */
@@ -79,7 +79,7 @@ function separate(): void {
   must('ip', ['netns', 'add', farName])
 }
 
-/** Paths as the recorder writes them (record/world.ts): below the directory of one network. */
+/** Paths as records have them (commands/record/world.ts): below the directory of one network. */
 const statePath = /^networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)$/
 
 /** Throws CniError 6 for a path that leaves the state directory. */

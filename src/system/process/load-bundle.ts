@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a second bundle: the commands for people, the agent, or the recorder of calls. The CNI path does not pay for
-// them: each is an asset of the executable, or a file beside the bundle when run unpacked.
+// Loads a second bundle: the commands for people, or the agent. The CNI path does not pay for them: each is an asset of
+// the executable, or a file beside the bundle when run unpacked.
 import { readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { getAsset, isSea } from 'node:sea'
 import { compileFunction } from 'node:vm'
 
 /** The bundles, and their files in `dist/` (build.mjs). */
-export type BundleName = 'cli.cjs' | 'agent.cjs' | 'recorder.cjs'
+export type BundleName = 'cli.cjs' | 'agent.cjs'
 
 /**
  * Compiles a bundle and returns its `main`. Throws if the bundle is missing or has no `main`.
