@@ -16,7 +16,7 @@ import { pluginPath } from './network.ts'
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000
 
-/** `run` refuses to start a program after a signal, and `undo` does not: a running plugin always ends by itself. */
+/** After a signal `run` rejects, when its program has ended by itself, and `undo` does not. */
 export interface Runners {
   readonly run: Run
   readonly undo: Run
@@ -30,9 +30,14 @@ export function openRunners({ output }: Pick<Input, 'output'>): Runners {
     if (ran.code === 0 && ran.stderr !== '') output.err(ran.stderr)
     return ran
   }
-  const run: Run = (command) => {
-    if (signal === undefined) return undo(command)
-    return Promise.reject(new CniError('call-interrupted', `ended by ${signal}`))
+  const refuseEnded = () => {
+    if (signal !== undefined) throw new CniError('call-interrupted', `ended by ${signal}`)
+  }
+  const run: Run = async (command) => {
+    refuseEnded()
+    const ran = await undo(command)
+    refuseEnded()
+    return ran
   }
   return { run, undo }
 }
