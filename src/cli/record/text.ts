@@ -31,7 +31,9 @@ export function callText(record: CallRecord, now = Date.now()): string {
 /** Everything that a record has. */
 export function wholeText(record: CallRecord, now = Date.now()): string {
   const { call, result, executions, node, pod, path } = record
-  const environment = Object.entries(call.env).map(([name, value]) => `${name}=${value}`)
+  const environment = Object.entries(call.env)
+    .map(([name, value]) => `${name}=${value}`)
+    .toSorted()
   if (call.otherEnv.length > 0) environment.push(`and, by name only: ${call.otherEnv.join(' ')}`)
   const cut = call.stdinCut === undefined ? [] : [`(${call.stdinCut} more characters)`]
   const blocks = [

@@ -16,7 +16,7 @@ import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
 import type { NodeWorld } from './schema.ts'
 import { areFailuresKept, readSwitch, type Settings, type StandIn, settingsOf, switchFile } from './settings.ts'
 import { answerOfPlugin, givenAnswer } from './stand-in.ts'
-import { nodeWorld, podWorld } from './world.ts'
+import { nodeWorld, podLinks, podWorld } from './world.ts'
 
 /** A call as far as its process knows it. `ms`: since the process began. */
 export interface SeenCall {
@@ -74,6 +74,7 @@ interface Asked {
   readonly node: NodeWorld | undefined
   readonly isOwnType: boolean
   readonly ofPlugin: Execution[]
+  podLinks?: readonly string[] | undefined
   readonly startedMs: number
 }
 
@@ -92,6 +93,8 @@ function askedBy(env: Environment, stdin: string, bySwitch: Settings): Asked {
 function answerInPlace(asked: Asked, env: Environment, stdin: string): Promise<DispatchOutput> | undefined {
   const { wraps: plugin, answers } = standInOf(asked)
   if (plugin !== undefined) {
+    // trestle undoes what a failed ADD has made, and other plugins may leave that to DEL.
+    if (asked.subject.verb === 'ADD') asked.podLinks = podLinks(asked.subject.netns)
     return answerOfPlugin({ plugin, ownTypes: ownTypes(), env, stdin }, (each) => asked.ofPlugin.push(each))
   }
   return answers ? Promise.resolve(givenAnswer(asked.settings.answer ?? {}, asked.subject.verb, stdin)) : undefined
@@ -122,7 +125,7 @@ function keep({ root, env, about, seen, executions }: Answered): void {
   if (!isFailure && !isAsked) return
   const isFailedAdd = seen.exitCode !== 0 && subject.verb === 'ADD' && subject.netns !== ''
   const node = about.node ?? nodeWorld(root, subject.network)
-  const pod = isFailedAdd ? podWorld(subject.netns) : undefined
+  const pod = isFailedAdd ? podWorld(subject.netns, about.podLinks) : undefined
   const recorded = { id: recordId(startedMs), startedMs, subject, env, seen, executions, standIn, node, pod }
   if (isFailure) unlessItFails(() => keepIn('failures', { root, recorded }))
   if (isAsked) unlessItFails(() => keepIn('records', { root, recorded, calls: settings.record?.keep ?? usualKeep }))

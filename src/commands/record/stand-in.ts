@@ -55,7 +55,7 @@ function fileOf({ plugin, ownTypes, env }: Wrapped): string {
 }
 
 /** The configuration as the plugin would have got it: its own type, and no key `record`. Numbers keep their digits. */
-function inputOf({ plugin, stdin }: Wrapped): string {
+export function inputOf({ plugin, stdin }: Pick<Wrapped, 'plugin' | 'stdin'>): string {
   const conf = JSON.parse(stdin, (_, value: unknown, context?: { source?: string }) =>
     typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value,
   ) as Record<string, unknown>
