@@ -78,7 +78,7 @@ export function printFailure(input: Input, thrown: unknown, { command, on, after
   const isOfPlugin = failure instanceof PluginError
   const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
   const { id, message: consequence } = causeOfError(failure) ?? { id: failure.id, message: undefined }
-  const finding = findingOf({ id, on, message, consequence })
+  const finding = findingOf({ id, on, message, consequence, severity: 'error' })
   const look = { hasColour: input.output.hasColour, width: 120 }
   const said =
     details === '' ? '' : `           details: ${details.trimEnd().replaceAll('\n', `\n${' '.repeat(20)}`)}\n`
