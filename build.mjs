@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole build: four bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
+// The whole build: three bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
 // startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { gateAgent, gateBundle, gateCli, gateRecorder, gateText } from './scripts/bundle-gate.mjs'
+import { gateAgent, gateBundle, gateCli, gateText } from './scripts/bundle-gate.mjs'
 import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
@@ -60,14 +60,12 @@ const cli = await bundle('src/cli/main.ts', dist('cli.cjs'))
 gateCli(cli)
 const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
-const recorder = await bundle('src/cli/record/recorder.ts', dist('recorder.cjs'))
-gateRecorder(recorder)
-const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent, 'recorder.cjs': recorder }
+const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 
 const catalogue = Object.entries(compile())
 for (const [name, text] of catalogue) writeFileSync(dist(name), text)
-const assetNames = ['cli.cjs', 'agent.cjs', 'recorder.cjs', ...catalogue.map(([name]) => name)]
+const assetNames = ['cli.cjs', 'agent.cjs', ...catalogue.map(([name]) => name)]
 const input = { entry: dist('trestle.cjs'), assets: Object.fromEntries(assetNames.map((name) => [name, dist(name)])) }
 await pack({ ...input, output: dist('trestle') })
 const names = ['trestle', 'trestle.cjs', ...assetNames, 'trestle.cdx.json']

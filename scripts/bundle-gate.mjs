@@ -40,18 +40,6 @@ export function gateAgent(metafile) {
   if (undici > 0) throw new Error(`the agent's bundle has ${undici} bytes of undici (scripts/lean-client.mjs)`)
 }
 
-/** Compiled by each failing or recorded call, after its answer: 40 KB take less than a millisecond. */
-const mostOfRecorder = 40_000
-
-/** Throws if the bundle of the recorder is larger than a call should wait for. */
-export function gateRecorder(metafile) {
-  const [{ bytes }] = Object.entries(metafile.outputs).flatMap(([name, output]) =>
-    name.endsWith('.cjs') ? [output] : [],
-  )
-  if (bytes > mostOfRecorder)
-    throw new Error(`the bundle of the recorder has ${bytes} bytes, more than ${mostOfRecorder}`)
-}
-
 /**
  * Throws if a bundle has a character beyond Latin-1: V8 then keeps all of its text in two bytes a character, for as long as
  * the process lives. esbuild escapes them in strings, not in regular expressions.

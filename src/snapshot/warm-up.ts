@@ -15,6 +15,8 @@ import { addInterface } from '../commands/attach/interface.ts'
 import type { InterfacePort } from '../commands/attach/ports.ts'
 import { type CallContext, openContext } from '../commands/call/context.ts'
 import { dispatch, type Handlers } from '../commands/call/dispatch.ts'
+import { openKeeper } from '../commands/record/keeper.ts'
+import { writeSwitch } from '../commands/record/settings.ts'
 import { add } from '../commands/verbs/add.ts'
 import { check } from '../commands/verbs/check.ts'
 import { del } from '../commands/verbs/del.ts'
@@ -102,10 +104,14 @@ function clearBufferPool(): void {
 
 async function everyVerb(): Promise<readonly string[]> {
   const problems: string[] = []
+  writeSwitch({ log: {}, record: {} })
   const call = async (verb: string, more: object = {}, pod = 0) => {
-    const { exitCode, stdout } = await dispatch(inputOf(verb, pod, more), handlers())
-    if (exitCode !== 0) problems.push(`${verb}: ${stdout.trim()}`)
-    return stdout
+    const input = inputOf(verb, pod, more)
+    const keeper = openKeeper(input.env)
+    const output = await dispatch({ ...input, onStdin: keeper.onStdin }, handlers())
+    keeper.end(output)
+    if (output.exitCode !== 0) problems.push(`${verb}: ${output.stdout.trim()}`)
+    return output.stdout
   }
   await call('VERSION')
   await call('STATUS')

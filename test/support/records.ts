@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import { type Line, lineSchema } from '../../src/cli/record/schema.ts'
+import { type Line, lineSchema } from '../../src/commands/record/schema.ts'
 import { type Finished, type Host, trestle } from './host.ts'
 
 /** The files of a ring, the oldest first. */

@@ -71,8 +71,8 @@ async function add(input: Input, network: Network, pod: Pod): Promise<number> {
   const place = placeFor(pod, askedIfName(input) ?? 'eth0')
   if (!isNew) await requireFree(runners, pod, place)
   const about = { network, pod, attachment: { ...place, ...asked }, isNew }
-  if (isNew) await makePod(runners.run, pod)
   try {
+    if (isNew) await makePod(runners.run, pod)
     const result = await addList(runtime, about.attachment)
     keep(network, about.attachment, result)
     return printAdded(input, about, result)

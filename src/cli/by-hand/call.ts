@@ -16,7 +16,7 @@ import { pluginPath } from './network.ts'
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000
 
-/** `run` refuses to start a program after a signal, and `undo` does not: a running plugin always ends by itself. */
+/** After a signal `run` rejects, when its program has ended by itself, and `undo` does not. */
 export interface Runners {
   readonly run: Run
   readonly undo: Run
@@ -30,9 +30,14 @@ export function openRunners({ output }: Pick<Input, 'output'>): Runners {
     if (ran.code === 0 && ran.stderr !== '') output.err(ran.stderr)
     return ran
   }
-  const run: Run = (command) => {
-    if (signal === undefined) return undo(command)
-    return Promise.reject(new CniError('call-interrupted', `ended by ${signal}`))
+  const refuseEnded = () => {
+    if (signal !== undefined) throw new CniError('call-interrupted', `ended by ${signal}`)
+  }
+  const run: Run = async (command) => {
+    refuseEnded()
+    const ran = await undo(command)
+    refuseEnded()
+    return ran
   }
   return { run, undo }
 }
@@ -73,7 +78,7 @@ export function printFailure(input: Input, thrown: unknown, { command, on, after
   const isOfPlugin = failure instanceof PluginError
   const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
   const { id, message: consequence } = causeOfError(failure) ?? { id: failure.id, message: undefined }
-  const finding = findingOf({ id, on, message, consequence })
+  const finding = findingOf({ id, on, message, consequence, severity: 'error' })
   const look = { hasColour: input.output.hasColour, width: 120 }
   const said =
     details === '' ? '' : `           details: ${details.trimEnd().replaceAll('\n', `\n${' '.repeat(20)}`)}\n`

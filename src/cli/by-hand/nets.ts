@@ -8,7 +8,7 @@ import { print } from '../shell/output.ts'
 import { tableText } from '../shell/table.ts'
 import { addressesOf } from './add.ts'
 import { isByHand } from './kept.ts'
-import { configurationDirectory, type Network, networksIn } from './network.ts'
+import { configurationDirectory, howToBegin, type Network, networksIn } from './network.ts'
 import { inodeOf } from './pod.ts'
 
 export const netsCommand: Command = {
@@ -34,7 +34,7 @@ function run(input: Input): number {
   const unused = networks.filter(({ list }, at) => networks.findIndex((each) => each.list.name === list.name) !== at)
   const attached = allCachedAttachments().filter(isByHand)
   const text = [
-    networks.length === 0 ? `there is no network in ${directory}\n` : networkTable(networks),
+    networks.length === 0 ? `there is no network in ${directory}; ${howToBegin}\n` : networkTable(networks),
     ...unused.map(({ file, list }) => `not used: ${file}, since an earlier file has the name ${list.name}, too\n`),
     ...broken.map(({ problem }) => `not usable: ${problem}\n`),
     ...(attached.length === 0 ? [] : ['\n', podTable(attached)]),

@@ -56,6 +56,9 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
+/** For a directory without a network. */
+export const howToBegin = 'conf-examples/pod-network.conflist of trestle is one to begin with'
+
 /** The network of that name in the configuration directory. Throws CniError 7 when there is none. */
 export function networkNamed(name: string): Network {
   const directory = configurationDirectory()
@@ -66,7 +69,7 @@ export function networkNamed(name: string): Network {
   const meant = nearestWord(name, names)
   const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
   const broken = all.flatMap((each) => ('problem' in each ? [`not usable: ${each.problem}`] : []))
-  const there = names.length === 0 ? 'there are none' : `there are ${names.join(', ')}`
+  const there = names.length === 0 ? `there is none; ${howToBegin}` : `there are ${names.join(', ')}`
   throw new CniError('network-not-there', `no network "${name}" in ${directory}: ${there}${hint}`, {
     details: [...broken, 'use `--conf FILE`, or NETCONFPATH for another directory'].join('\n'),
   })

@@ -2,11 +2,11 @@
 // `trestle last`: the newest call that failed, kept without being asked, with its cause and cure.
 
 import type { Diagnosis } from '../../catalogue/diagnosis.ts'
+import { parseObject } from '../../commands/record/configuration.ts'
+import { keptRecords } from '../../commands/record/ring.ts'
+import { areFailuresKept } from '../../commands/record/settings.ts'
 import { stateRoot } from '../../system/files/state.ts'
-import { parseObject } from '../record/configuration.ts'
 import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
-import { keptRecords } from '../record/ring.ts'
-import { areFailuresKept } from '../record/settings.ts'
 import { callText } from '../record/text.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print } from '../shell/output.ts'

@@ -3,6 +3,7 @@
 
 import { ownType } from '../../cni/invocation.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
+import { type StandIn, settingsOf } from '../../commands/record/settings.ts'
 import { usualMode } from '../../config/bridge.ts'
 import { ipamRoleKeys } from '../../config/schema.ts'
 import { isInterfaceMode } from '../../drivers/drivers.ts'
@@ -53,15 +54,45 @@ export function lintSource(
   form: Form,
   programs: Programs,
 ): { readonly list: ListRead; readonly found: readonly Found[] } {
-  const list = readList(source, form)
+  const written = readList(source, form)
+  const list = { ...written, plugins: written.plugins.map((entry) => wrappedBy(entry, programs)) }
   const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
   const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))
   const templates = placeholders(source.root)
   // A wrong value that is a placeholder is reported as the placeholder.
-  const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
+  const ofList = [
+    ...list.found,
+    ...written.plugins.flatMap((entry) => standInNotes(entry, programs)),
+    ...twoMains(list, programs),
+    ...chainedTwice(list.plugins, programs),
+  ]
   const unfilled = [...templates, ...standInsOf(source)]
   const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, unfilled))
   return { list, found: [...templates, ...others] }
+}
+
+/** The plugin in whose place trestle stands (record.wrap): it gets the other keys, and is judged. */
+function wrappedBy(entry: PluginEntry, programs: Programs): PluginEntry {
+  const { wrap } = standInOf(entry, programs)
+  if (wrap === undefined || programs.isOwn(wrap)) return entry
+  const others = Object.entries(entry.conf).filter(([key]) => key.toLowerCase() !== 'record')
+  return { ...entry, conf: { ...Object.fromEntries(others), type: wrap } }
+}
+
+function standInOf({ conf }: PluginEntry, programs: Programs): StandIn {
+  const type = lookUp(conf, 'type')
+  return typeof type === 'string' && programs.isOwn(type) ? settingsOf(conf) : {}
+}
+
+function standInNotes(entry: PluginEntry, programs: Programs): readonly Found[] {
+  const { wrap, answer } = standInOf(entry, programs)
+  const steps = [...entry.steps, 'record']
+  if (wrap !== undefined) {
+    return [{ id: 'record-stands-in', message: `trestle runs ${shown(wrap)} and records each call`, steps }]
+  }
+  if (answer === undefined) return []
+  const message = 'trestle gives the answers of record.answer, and makes nothing'
+  return [{ id: 'record-stands-in', message, severity: 'warning', cause: 'pods get no network', steps }]
 }
 
 /** A valid name for a file without one, so that the rest can be read. */
@@ -99,6 +130,8 @@ function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readon
   if (typeof type !== 'string' || type === '') {
     return [typeMissing(entry, type)]
   }
+  // The keys are of the plugin that is to stand there.
+  if (standInOf(entry, about.programs).answer !== undefined) return []
   const body = about.programs.isOwn(type)
     ? lintOwn(entry, head, about.programs)
     : lintOther(entry, { type, head, ...about })

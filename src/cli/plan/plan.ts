@@ -105,7 +105,7 @@ async function planOfList(
   const isGiven = before === undefined || plugin['prevResult'] !== undefined
   const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
   const conf = requestConf(network, { ...asOwn(plugin), ...prevResult }, { capabilityArgs })
-  return { network, plans: await plansOf(JSON.stringify(conf), what, machineId()) }
+  return { network, plans: await plansOf(JSON.stringify(conf), what, { machineId: machineId() }) }
 }
 
 /** A prevResult in the shape of the version. Versions below 0.3.0 have no lists. */
@@ -120,19 +120,25 @@ const placeholder = {
   CNI_IFNAME: 'eth0',
 } as const
 
+/** The surroundings of a planned call. `uplinkMtu`: for "auto". */
+interface Around {
+  readonly machineId?: string
+  readonly env?: Environment
+  readonly uplinkMtu?: number
+}
+
 /**
  * The plans of an ADD with this configuration, or of the DEL after it. Throws CniError for an invalid configuration.
  */
 export async function plansOf(
   stdin: string,
   what: Planned = 'first',
-  machineId = 'example',
-  env: Environment = placeholder,
+  { machineId = 'example', env = placeholder, uplinkMtu = placeholderMtu }: Around = {},
 ): Promise<readonly ShownPlan[]> {
   const call: Invocation = readInvocation(env)
   const conf = readConfig(stdin, call)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
-  const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? placeholderMtu : conf.mtu
+  const mtu = conf.mode === 'ipam' || conf.mtu === 'auto' ? uplinkMtu : conf.mtu
   const begun = { key, conf, netns: call.netns, mtu, machineId }
   const add = await assumedAdd(begun, what === 'DEL' ? 'later' : what)
   return what === 'DEL' ? await assumedDel(begun, add, placeholderGroup) : add.plans

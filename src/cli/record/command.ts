@@ -2,6 +2,14 @@
 // `trestle record`: switches the recording of calls, and shows what was recorded. No configuration is touched.
 
 import { rmSync } from 'node:fs'
+import { type Kept, keptRecords } from '../../commands/record/ring.ts'
+import {
+  areFailuresKept,
+  failuresOffFile,
+  readSwitch,
+  type Settings,
+  writeSwitch,
+} from '../../commands/record/settings.ts'
 import { replaceText } from '../../system/files/files.ts'
 import { requireState, requireStateIfThere, stateRoot } from '../../system/files/state.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -9,8 +17,6 @@ import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { tableText } from '../shell/table.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read.ts'
-import { type Kept, keptRecords } from './ring.ts'
-import { areFailuresKept, failuresOffFile, readSwitch, type Settings, writeSwitch } from './settings.ts'
 import { ageOf, outcomeOf, podOf, wholeText } from './text.ts'
 
 const actions = ['on', 'off', 'list', 'show', 'clear'] as const

@@ -2,13 +2,13 @@
 // `trestle log`: switches the log of calls, and prints its last lines.
 
 import { readFileSync } from 'node:fs'
+import { parseObject } from '../../commands/record/configuration.ts'
+import { defaultLogFile, traceFile } from '../../commands/record/log.ts'
+import { readSwitch, writeSwitch } from '../../commands/record/settings.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
-import { parseObject } from './configuration.ts'
-import { defaultLogFile, traceFile } from './log.ts'
-import { readSwitch, writeSwitch } from './settings.ts'
 
 export const logCommand: Command = {
   name: 'log',

@@ -3,10 +3,8 @@
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/error.ts'
-import { stateRoot } from '../../system/files/state.ts'
-import { unreadable } from '../shell/read-input.ts'
-import { recordVersion } from './document.ts'
-import { keptRecords } from './ring.ts'
+import { recordVersion } from '../../commands/record/document.ts'
+import { keptRecords } from '../../commands/record/ring.ts'
 import {
   type CallLine,
   type ExecLine,
@@ -16,7 +14,9 @@ import {
   type NodeWorld,
   type PodWorld,
   type ResultLine,
-} from './schema.ts'
+} from '../../commands/record/schema.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { unreadable } from '../shell/read-input.ts'
 
 /** A record, its lines by their types. */
 export interface CallRecord {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record as text: what was asked, what was run, and what the answer was.
 
-import { parseObject } from './configuration.ts'
+import { parseObject } from '../../commands/record/configuration.ts'
+import type { ExecLine } from '../../commands/record/schema.ts'
 import type { CallRecord } from './read.ts'
-import type { ExecLine } from './schema.ts'
 
 /** A call in a few lines. */
 export function callText(record: CallRecord, now = Date.now()): string {
@@ -31,7 +31,9 @@ export function callText(record: CallRecord, now = Date.now()): string {
 /** Everything that a record has. */
 export function wholeText(record: CallRecord, now = Date.now()): string {
   const { call, result, executions, node, pod, path } = record
-  const environment = Object.entries(call.env).map(([name, value]) => `${name}=${value}`)
+  const environment = Object.entries(call.env)
+    .map(([name, value]) => `${name}=${value}`)
+    .toSorted()
   if (call.otherEnv.length > 0) environment.push(`and, by name only: ${call.otherEnv.join(' ')}`)
   const cut = call.stdinCut === undefined ? [] : [`(${call.stdinCut} more characters)`]
   const blocks = [

@@ -3,10 +3,20 @@
 
 import { spawn } from 'node:child_process'
 import { existsSync, realpathSync } from 'node:fs'
+import { basename } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
+import { readResult } from '../../cni/result-shapes.ts'
+import { parseObject } from '../../commands/record/configuration.ts'
+import { keptRecords } from '../../commands/record/ring.ts'
+import type { CallLine } from '../../commands/record/schema.ts'
+import { inputOf } from '../../commands/record/stand-in.ts'
+import { stateRoot } from '../../system/files/state.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
+import { networkOfFile } from '../by-hand/network.ts'
+import { requestConf } from '../node/list.ts'
 import { batchesOf, plansOf } from '../plan/plan.ts'
 import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -18,7 +28,7 @@ import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts
 
 export const replayCommand: Command = {
   name: 'replay',
-  words: 'FILE or ID',
+  words: '[FILE or ID]',
   maxWords: 1,
   summary: 'run a recorded call again on a private node, and show what differs',
   description: [
@@ -26,15 +36,18 @@ export const replayCommand: Command = {
     'the call there and compares exit status, code, error id, answer, the commands that trestle ran, and for --against',
     'the links, addresses, routes and rules that it leaves. The machine stays unchanged: its files are read-only.',
     'A record of another plugin (record.wrap) runs that plugin of CNI_PATH (default /opt/cni/bin). An uplink has',
-    'nothing behind it. Exit code 1: something differs.',
+    'nothing behind it. Without FILE or ID: the call that `trestle last` shows, or the newest record. Exit code 1:',
+    'something differs.',
   ].join('\n'),
   options: {
     against: { type: 'string', value: 'FILE', help: 'compare this executable, in the place of what was recorded' },
+    conf: { type: 'string', value: 'FILE', help: 'with the configuration of FILE, in the place of the recorded one' },
     keep: { type: 'boolean', help: 'keep the private node until this command is ended with Ctrl-C' },
     plan: { type: 'boolean', help: 'run nothing: compare the recorded commands with those that trestle would run' },
   },
   examples: [
-    'trestle replay 20261124-201719',
+    'trestle replay',
+    'trestle replay 20261124-201719 --conf 10-new.conflist',
     'trestle replay call.jsonl --against ./trestle-new',
     'trestle replay call.jsonl --plan',
   ],
@@ -42,24 +55,49 @@ export const replayCommand: Command = {
 }
 
 async function run(input: Input): Promise<number> {
-  const [word] = input.words
-  if (word === undefined) throw new UsageError('which record? `trestle record list` shows them')
-  const record = readRecord(existsSync(word) ? word : pathOfRecord(word))
+  const { words, values } = input
+  const record = readRecord(pathOf(words[0]))
   requireStatePaths(record.node?.state ?? {})
   if (record.call.stdinCut !== undefined) throw lacking('its standard input was too long to be recorded whole')
-  if (input.values['plan'] === true) return await comparePlan(input, record)
+  const against = values['against'] as string | undefined
+  if (against !== undefined && !isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
+  const stdin = stdinOf(record, { conf: values['conf'] as string | undefined, against })
+  if (values['plan'] === true) return await comparePlan(input, record, stdin)
   requireRoot('replay', 'it makes network namespaces')
-  const own = programOf(record)
-  const against = input.values['against']
-  const isKept = input.values['keep'] === true
-  if (typeof against !== 'string') {
-    const replayed = await runOnce(input, record, { file: own, isKept })
+  const isKept = values['keep'] === true
+  if (against === undefined) {
+    const replayed = await runOnce(input, record, { file: programOf(record), stdin, isKept })
     return report(input, { record, parts: differences(recorded(record), replayed), titles: ['recorded', 'replayed'] })
   }
-  if (!isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
-  const first = await runOnce(input, record, { file: own, isKept: false })
-  const second = await runOnce(input, record, { file: realpathSync(against), isKept })
+  // The plugin that record.answer stands for is only being written.
+  const isAnswered = record.call.answers === true
+  const own = isAnswered ? 'recorded' : programOf(record)
+  const first = isAnswered ? recorded(record) : await runOnce(input, record, { file: own, stdin, isKept: false })
+  const second = await runOnce(input, record, { file: realpathSync(against), stdin, isKept })
   return report(input, { record, parts: differences(first, second), titles: [own, against] })
+}
+
+function pathOf(word: string | undefined): string {
+  if (word !== undefined && existsSync(word)) return word
+  const [failed] = word === undefined ? keptRecords(stateRoot(), ['failures']) : []
+  return failed?.path ?? pathOfRecord(word)
+}
+
+/** The input of the plugin: with another configuration, and as of a plugin that trestle stood in for. */
+function stdinOf({ call }: CallRecord, by: { conf: string | undefined; against: string | undefined }): string {
+  const { wraps, answers, stdin = '' } = call
+  const sent = by.conf === undefined ? stdin : withConf(call, by.conf)
+  const plugin = wraps ?? (answers === true && by.against !== undefined ? basename(by.against) : undefined)
+  return plugin === undefined ? sent : inputOf({ plugin, stdin: sent })
+}
+
+/** The plugin's entry of a configuration, with what the runtime added to the recorded one. */
+function withConf({ stdin = '', wraps }: CallLine, file: string): string {
+  const { type, prevResult, runtimeConfig } = parseObject(stdin) ?? {}
+  const { list } = networkOfFile(file)
+  const conf = list.plugins.find((each) => each.type === type || each.type === wraps)
+  if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${String(type)}"`)
+  return JSON.stringify({ ...requestConf(list, conf, { prevResult }), ...(runtimeConfig ? { runtimeConfig } : {}) })
 }
 
 /** What the record says of the run. The links of a pod are known of a failed ADD. */
@@ -69,7 +107,7 @@ function recorded({ result, executions, call }: CallRecord): Compared {
 
 /** This executable, or of a wrapped plugin the one in CNI_PATH: the record's own paths are not trusted. */
 function programOf({ call }: CallRecord): string {
-  if (call.answers === true) throw lacking('its answer was given by the configuration, and no plugin ran')
+  if (call.answers === true) throw lacking('its answer was given by the configuration: name a plugin with --against')
   if (call.wraps === undefined) return ownProgram()
   const name = call.wraps
   const files = cniPath()
@@ -100,11 +138,10 @@ const unshareArgs = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--m
 async function runOnce(
   input: Input,
   record: CallRecord,
-  { file, isKept }: { file: string; isKept: boolean },
+  run: { file: string; stdin: string; isKept: boolean },
 ): Promise<ReplayRun> {
-  const { call, node, pod, executions } = record
-  const stdin = (call.wraps === undefined ? call.stdin : executions.find(({ argv }) => argv.length === 1)?.stdin) ?? ''
-  const inside: ReplayInput = { file, call, stdin, node, pod, cniPath: cniPath(), isKept }
+  const { call, node, pod } = record
+  const inside: ReplayInput = { ...run, call, node, pod, cniPath: cniPath() }
   const { file: self, args } = thisProgram()
   const child = spawn('unshare', [...unshareArgs, '--', self, ...args, '__replay-inside'], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -122,7 +159,7 @@ async function runOnce(
       details: (await stderr).trim(),
     })
   }
-  if (isKept) {
+  if (run.isKept) {
     input.output.err(`the node stays until Ctrl-C: nsenter --target $(pgrep -P ${child.pid}) --net --mount --pid\n`)
     await new Promise((resolve) => child.on('exit', resolve))
   } else end()
@@ -163,13 +200,21 @@ function report(input: Input, { record, parts, titles }: Report): number {
 }
 
 /** Inputs of ip, nft and tc: their order depends on which tool ends first. */
-async function comparePlan(input: Input, record: CallRecord): Promise<number> {
-  const { call, executions, node } = record
-  if (call.wraps !== undefined || call.answers === true || (call.verb !== 'ADD' && call.verb !== 'DEL'))
-    throw lacking('only an ADD or a DEL of trestle itself can be planned')
+async function comparePlan(input: Input, record: CallRecord, stdin: string): Promise<number> {
+  const { call, executions, node, result } = record
+  if (call.wraps !== undefined || call.answers === true || call.verb !== 'ADD' || result.exit !== 0)
+    throw lacking('only an ADD of trestle itself that succeeded can be planned')
   const hasNetwork = Object.keys(node?.state ?? {}).some((path) => path.endsWith('/network.json'))
-  const what = call.verb === 'DEL' ? 'DEL' : hasNetwork ? 'later' : 'first'
-  const plans = await plansOf(call.stdin ?? '', what, machineId(), { ...call.env, CNI_COMMAND: 'ADD' })
+  // A plan gives the first address of a range.
+  const { ips } = readResult(parseObject(result.stdout), '0.1.0')
+  const address = `IP=${ips.map((ip) => bareAddress(ip.address)).join(',')}`
+  const args = [...(call.env['CNI_ARGS'] ? [call.env['CNI_ARGS']] : ['IgnoreUnknown=1']), address].join(';')
+  const mtus = (node?.links ?? []).flatMap(({ isUplink, mtu }) => (isUplink && mtu !== undefined ? [mtu] : []))
+  const plans = await plansOf(stdin, hasNetwork ? 'later' : 'first', {
+    machineId: machineId(),
+    env: { ...call.env, ...(ips.length === 0 ? {} : { CNI_ARGS: args }) },
+    ...(mtus.length === 0 ? {} : { uplinkMtu: Math.min(...mtus) }),
+  })
   const planned = batchesOf(plans).flatMap((batch) => (batch.tool === 'file' ? [] : inputLines(batch.stdin)))
   const ran = executions.flatMap(({ stdin }) => inputLines(stdin ?? ''))
   const lines = lineDifference(ran.toSorted(), planned.toSorted())

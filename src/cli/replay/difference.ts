@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs between two runs of a call, as lines: `-` of the first alone, `+` of the second alone.
 
-import { parseObject } from '../record/configuration.ts'
-import { errorOf } from '../record/document.ts'
-import type { ExecLine } from '../record/schema.ts'
+import { parseObject } from '../../commands/record/configuration.ts'
+import { errorOf } from '../../commands/record/document.ts'
+import type { ExecLine } from '../../commands/record/schema.ts'
 
 /** A run, recorded or replayed. Absent parts are not compared. */
 export interface Compared {

@@ -3,16 +3,31 @@
 // machine is read-only. It builds what the record says was around the call, and runs the call once.
 
 import { spawnSync } from 'node:child_process'
-import { linkSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import {
+  existsSync,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { familyOf } from '../../cni/address.ts'
 import { CniError, toCniError } from '../../cni/error.ts'
+import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../../commands/record/schema.ts'
+import type { AttachmentSpec } from '../../model/attachment.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
 import { bootId } from '../../system/process/process-identity.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { writeAll } from '../../system/process/stdio.ts'
+import { allRecords } from '../../system/store/records.ts'
 import { pathOfRecord, readRecord } from '../record/read.ts'
-import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../record/schema.ts'
 import { exitCode } from '../shell/command.ts'
+import { thisProgram } from '../shell/self.ts'
 
 /** What the process reads from standard input. `file`: the program that gets the call. */
 export interface ReplayInput {
@@ -35,18 +50,18 @@ export interface ReplayRun {
 }
 
 const stateDirectory = '/run/trestle'
-const podName = 'replay'
 
 /** Where the other ends of links are. */
-const farName = 'far'
+const farName = 'far-of-replay'
 
 /** Runs the call of standard input. Prints the run as a line of JSON; with `isKept` it then waits for its end. */
 export async function runReplay(): Promise<number> {
   const input = JSON.parse(readFileSync(0, 'utf8')) as ReplayInput
   try {
-    separate()
-    writeState(input.node)
+    separate([...input.cniPath.split(':'), input.file])
     makeLinks(input.node)
+    writeState(input.node)
+    makeLivePods()
     const netns = makePod(input)
     writeAll(1, `${JSON.stringify(callOnce(input, netns))}\n`)
   } catch (thrown) {
@@ -58,16 +73,26 @@ export async function runReplay(): Promise<number> {
   return 0
 }
 
-/** Mounts that stay writable: of these namespaces alone, or made by the kernel. */
-const ownMounts = ['/run', '/var/lib', '/sys', '/proc', '/dev']
+/** Empty in the replay, and writable. */
+const scratch = ['/run', '/var/lib']
 
-/** A plugin may write where its configuration says, so that nothing of the machine is writable. */
-function separate(): void {
-  const isUnder = (path: string) => ownMounts.some((own) => path === own || path.startsWith(`${own}/`))
+/** Mounts that stay writable: of these namespaces alone, or made by the kernel. */
+const ownMounts = [...scratch, '/sys', '/proc', '/dev']
+
+/**
+ * A plugin may write where its configuration says, so that nothing of the machine is writable. `programs`: executables
+ * and their directories, which are seen also below a scratch directory.
+ */
+function separate(programs: readonly string[]): void {
+  const isBelow = (path: string, top: string) => path.startsWith(`${top}/`)
+  const isUnder = (path: string) => ownMounts.some((own) => path === own || isBelow(path, own))
+  const hidden = programs.map((path) => resolve(path)).filter((path) => scratch.some((top) => isBelow(real(path), top)))
+  const shown = [...new Set(hidden)].map((path) => ({ path, fd: openSync(path, 'r') }))
   const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n')
   const paths = mounted.map((line) => (line.split(' ')[1] ?? '').replaceAll('\\040', ' ')).filter((path) => path !== '')
   for (const path of paths.filter((each) => !isUnder(each))) must('mount', ['-o', 'remount,bind,ro', path])
-  for (const path of ['/run', '/var/lib']) must('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', path])
+  for (const path of scratch) must('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', path])
+  for (const { path, fd } of shown) showAgain(path, fd)
   must('mount', ['-t', 'sysfs', 'sysfs', '/sys'])
   // Settings of the network are those of the namespace; all others are the machine's.
   must('mount', ['--bind', '/proc/sys', '/proc/sys'])
@@ -79,7 +104,26 @@ function separate(): void {
   must('ip', ['netns', 'add', farName])
 }
 
-/** Paths as the recorder writes them (record/world.ts): below the directory of one network. */
+function real(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+/** mount(8) would look for a descriptor's name, which is hidden by now. */
+function showAgain(path: string, fd: number): void {
+  if (fstatSync(fd).isDirectory()) mkdirSync(path, { recursive: true })
+  else {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, '')
+  }
+  must('mount', ['--no-canonicalize', '--bind', '/proc/self/fd/3', path], fd)
+  must('mount', ['-o', 'remount,bind,ro', path])
+}
+
+/** Paths as records have them (commands/record/world.ts): below the directory of one network. */
 const statePath = /^networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)$/
 
 /** Throws CniError 6 for a path that leaves the state directory. */
@@ -101,15 +145,48 @@ function writeState(node: NodeWorld | undefined): void {
   writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')
   for (const [path, file] of Object.entries(node?.state ?? {})) {
     mkdirSync(dirname(`${stateDirectory}/${path}`), { recursive: true, mode: 0o700 })
-    if ('text' in file) writeFileSync(`${stateDirectory}/${path}`, asOfHere(file.text), { mode: 0o600 })
+    if ('text' in file) writeFileSync(`${stateDirectory}/${path}`, asOfHere(file), { mode: 0o600 })
     else linkSync(`${stateDirectory}/${file.sameAs}`, `${stateDirectory}/${path}`)
   }
 }
 
-/** trestle takes a record of another boot for a dead pod's, and one of another host namespace for another host's. */
-function asOfHere(text: string): string {
+type StateFile = Extract<NodeWorld['state'][string], { text: string }>
+
+/**
+ * trestle takes a record of another boot, or without a namespace, for a dead pod's, and one of another host namespace
+ * for another host's.
+ */
+function asOfHere({ text, isOfDead }: StateFile): string {
   const here = readlinkSync('/proc/self/ns/net')
-  return text.replaceAll(/net:\[\d+\]/g, here).replaceAll(/("bootId":\s*)"[^"]*"/g, `$1"${bootId()}"`)
+  const written = text.replaceAll(/net:\[\d+\]/g, here).replaceAll(/("bootId":\s*)"[^"]*"/g, `$1"${bootId()}"`)
+  if (isOfDead === true) return written
+  return written.replace(/("netns":\{"path":"([^"]*)","inode":)\d+/, (all, start: string, path: string) => {
+    const name = namedNetns(path)
+    return name === undefined ? all : `${start}${statSync(makeNetns(name)).ino}`
+  })
+}
+
+/** The name that ip-netns(8) has for a namespace's path. */
+function namedNetns(path: string): string | undefined {
+  return /^(?:\/var)?\/run\/netns\/([A-Za-z\d_][\w.-]{0,200})$/.exec(path)?.[1]
+}
+
+/** The path of the namespace, which is made if it is not there. */
+function makeNetns(name: string): string {
+  const path = `/run/netns/${name}`
+  if (!existsSync(path)) must('ip', ['netns', 'add', name])
+  return path
+}
+
+/** Live pods have their links again, with the recorded addresses, and the node has their rules. */
+function makeLivePods(): void {
+  const all = allRecords().flatMap(({ record: { netns, spec } }) => {
+    const name = namedNetns(netns.path)
+    return name === undefined || netnsState(netns) !== 'live' ? [] : [{ name, spec }]
+  })
+  for (const { name, spec } of all) if (spec !== undefined) makePair(name, spec)
+  const { file, args } = thisProgram()
+  if (all.length > 0) spawnSync(file, [...args, 'restore'], { env: { PATH: pathWithTools() } })
 }
 
 /** An uplink is an end of a veth pair: nothing behind it answers. */
@@ -128,15 +205,31 @@ function makeLinks(node: NodeWorld | undefined): void {
   }
 }
 
+/** The links of bridge and ptp pods, as trestle made them; other modes have none on the node. */
+function makePair(netns: string, { host, pod, mtu, ips, routes, defaultRoutes }: AttachmentSpec): void {
+  if (host === undefined || pod === undefined) return
+  for (const { name } of [host, pod]) requireLinkName(name)
+  const peer = ['peer', 'name', pod.name, 'address', pod.mac, 'mtu', `${mtu}`, 'netns', netns]
+  must('ip', ['link', 'add', 'name', host.name, 'address', host.mac, 'mtu', `${mtu}`, 'type', 'veth', ...peer])
+  must('ip', ['link', 'set', host.name, 'up'])
+  must('ip', ['-n', netns, 'link', 'set', pod.name, 'up'])
+  for (const { address } of ips)
+    ip(['-n', netns, 'address', 'add', address, 'dev', pod.name, ...(familyOf(address) === 6 ? ['nodad'] : [])])
+  for (const { dst, gw } of [...routes, ...defaultRoutes])
+    ip(['-n', netns, 'route', 'add', dst, ...(gw === undefined ? [] : ['via', gw]), 'dev', pod.name])
+}
+
 /** A pod that had links before its ADD has them again. */
-function makePod({ call, pod }: ReplayInput): string {
-  if ((call.netns ?? '') === '') return ''
-  must('ip', ['netns', 'add', podName])
-  for (const { ifname } of (pod?.links ?? []).filter((link) => link.ifname !== 'lo')) {
+function makePod({ call: { netns = '' }, pod }: ReplayInput): string {
+  if (netns === '') return ''
+  const name = namedNetns(netns) ?? 'replay'
+  const path = makeNetns(name)
+  const before = pod?.before ?? pod?.links.map(({ ifname }) => ifname) ?? []
+  for (const ifname of before.filter((each) => each !== 'lo')) {
     requireLinkName(ifname)
-    makeVeth(['-n', podName], ifname)
+    makeVeth(['-n', name], ifname)
   }
-  return `/run/netns/${podName}`
+  return namedNetns(netns) === undefined ? path : netns
 }
 
 let ends = 0
@@ -208,9 +301,11 @@ function ip(args: readonly string[]): void {
   spawnSync('ip', args, { encoding: 'utf8' })
 }
 
-function must(file: string, args: readonly string[]): void {
-  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8' })
+/** `fd`: descriptor 3 of the program. */
+function must(file: string, args: readonly string[], fd?: number): void {
+  const stdio = ['ignore' as const, 'pipe' as const, 'pipe' as const, ...(fd === undefined ? [] : [fd])]
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', stdio })
   if (status === 0) return
-  const details = `${[file, ...args].join(' ')}: ${error?.message ?? stderr.trim()}`
+  const details = `${[file, ...args].join(' ')}: ${error?.message ?? String(stderr).trim()}`
   throw new CniError('replay-not-possible', 'the private node of the replay cannot be made', { details })
 }

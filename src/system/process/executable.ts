@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executable has besides the CNI path: the names that it is called by, and its other bundles (the commands for
-// people, the agent, the recorder of calls), each an asset of it, or a file beside the bundle when run unpacked.
+// The executable's names, and its other bundles, each an asset of it, or a file beside the bundle when run unpacked:
+// the commands for people, and the agent. The CNI path does not pay for them.
 
 import { readFileSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ import { compileFunction } from 'node:vm'
 import { ownType } from '../../cni/invocation.ts'
 
 /** The bundles, and their files in `dist/` (build.mjs). */
-export type BundleName = 'cli.cjs' | 'agent.cjs' | 'recorder.cjs'
+export type BundleName = 'cli.cjs' | 'agent.cjs'
 
 /**
  * Compiles a bundle and returns its `main`. Throws if the bundle is missing or has no `main`.

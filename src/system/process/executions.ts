@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that a call has run, for whoever keeps the call (commands/call/keeper.ts). References only: nothing is
+// The processes that a call has run, for what keeps the call (commands/record/keeper.ts). References only: nothing is
 // copied or written on the way, and nothing is noted by the agent or by commands for people, which begin none.
 
 import { nowMs } from './clock.ts'

@@ -93,7 +93,11 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')(
     })
 
     it('addresses of pods that no runtime lists, in namespaces that exist', async () => {
-      await start('10-pods.conflist', { ...pods, plugins: [{ ...ours, podcidr: '10.240.0.0/29' }] })
+      await start('10-pods.conflist', {
+        ...pods,
+        cniVersion: '1.1.0',
+        plugins: [{ ...ours, podcidr: '10.240.0.0/29' }],
+      })
       for (const pod of ['1', '2', '3', '4'])
         await sh(`ip netns add lost${pod}; CNI_PATH=/opt/cni/bin ${peers}/bin/cnitool add pods /run/netns/lost${pod}`)
       const old = 's/"startTime":"[0-9]+"/"startTime":"1"/; s/"createdAt":"20[0-9]{2}/"createdAt":"2020/'

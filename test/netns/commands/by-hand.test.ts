@@ -43,6 +43,7 @@ const myptp = {
   ipMasq: true,
   ipam: { type: 'host-local', subnet: '172.16.29.0/24', routes: [{ dst: '0.0.0.0/0' }] },
 }
+const slow = { type: 'slow', sysctl: { 'net.core.somaxconn': '500' } }
 const lists = { '10-pods.conflist': pods, '20-storage.conflist': storage, '30-myptp.conf': myptp }
 
 const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap', 'tuning'])
@@ -224,6 +225,34 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     expect(hands.names()).toEqual(['a', 'b', 'c'])
     ok('trestle check pods b')
     for (const line of ['trestle del storage a', 'trestle del pods b', 'ip netns del c']) ok(line)
+  })
+
+  it.each(['SIGINT', 'SIGTERM'])('an add that is ended by %s leaves nothing, at whatever moment', async (signal) => {
+    hands = openHands({ ...lists, '40-slow.conflist': { ...pods, name: 'slow', plugins: [...pods.plugins, slow] } })
+    const { host, directory, names, entries } = hands
+    const path = ok('echo $CNI_PATH').stdout.trim()
+    // The second plugin of the list tells that it runs, and goes on for a while.
+    const script = `#!/bin/sh\n[ $CNI_COMMAND = ADD ] && touch ${directory}/runs && sleep 1\nexec ${path}/tuning\n`
+    writeFileSync(join(path, 'slow'), script, { mode: 0o755 })
+    const before = snapshot(host)
+    for (const wait of [
+      `until [ -e ${directory}/runs ]; do sleep 0.01; done`,
+      'sleep 0.15',
+      'sleep 0.25',
+      'sleep 0.4',
+    ]) {
+      const ended = hands.shell(`set -m; trestle add slow web & ${wait}; kill -s ${signal.slice(3)} $!; wait $!`)
+      ok(`rm -f ${directory}/runs`)
+      if (wait.startsWith('until') || ended.code === 3) expect(ended.stdout).toContain(`ended by ${signal}`)
+      expect([names(), entries()], `${wait}: ${ended.stdout}${ended.stderr}`).toEqual([[], []])
+      expectNothingLeft(host, before)
+    }
+  })
+
+  it('a directory without a network says how to begin', () => {
+    hands = openHands({})
+    for (const line of ['trestle nets', 'trestle add pods web'])
+      expect(Object.values(hands.shell(line)).join(''), line).toContain('conf-examples/pod-network.conflist')
   })
 
   describe('bad input', () => {

@@ -76,11 +76,76 @@ it('a call of another plugin, that trestle wrapped', () => {
   expect(replay(newest('ADD')).stderr).toContain('the plugin "other" is not in /opt/cni/bin')
 })
 
-it('--plan runs nothing, and compares with what this build would run', () => {
+it('what a wrapped plugin left in the pod when it failed was not there before', () => {
+  const script =
+    '#!/bin/sh\ncat >/dev/null; nsenter --net=$CNI_NETNS ip link add $CNI_IFNAME type veth peer name x && echo "{}"; exit 1\n'
+  writeFileSync(`${path}/leaves`, script, { mode: 0o755 })
+  expect(host.cni('ADD', { ...conf, record: { wrap: 'leaves' } }, { netns, path })).toMatchObject({
+    code: 1,
+    stdout: '{}\n',
+  })
+  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  expect(host.run('env', words).stdout).toContain('both runs are the same')
+})
+
+it('--plan runs nothing, and compares with what this build would run, on the uplink and with the address recorded', () => {
   command(host, 'record', 'on')
-  host.cni('ADD', { ...conf, mtu: 1400 }, { netns })
-  const planned = replay(newest('ADD'), '--plan')
-  expect(planned.stdout).toContain('both runs are the same')
+  host.cni('ADD', conf, { netns })
+  host.cni('ADD', conf, { id: 'second', netns: host.pod('b') })
+  for (const file of recordFiles(host, 'records', 'ADD'))
+    expect(replay(`${host.stateDir}/${file}`, '--plan').stdout).toContain('both runs are the same')
+  host.cni('ADD', conf, { netns })
+  const refused = replay(newest('ADD'), '--plan')
+  expect([refused.code, refused.stderr]).toEqual([3, expect.stringContaining('only an ADD of trestle itself')])
+})
+
+it('the live pods of the node are live again: a full range, a DEL beside another pod, and a CHECK', () => {
+  const small = { ...conf, podcidr: '10.94.0.0/29', removeWhenEmpty: true }
+  const ports = (hostPort: number) => ({
+    ...small,
+    runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] },
+  })
+  command(host, 'record', 'on')
+  const pods = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, netns: id === 'a' ? netns : host.pod(id) }))
+  const added = pods.map((pod, at) => host.cni('ADD', ports(8081 + at), pod))
+  expect(added.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 1])
+  const [first = {}, second = {}] = pods
+  host.cni('CHECK', { ...ports(8082), prevResult: added[1]?.json }, second)
+  host.cni('DEL', small, first)
+  const before = snapshot(host)
+  for (const file of ['ADD', 'CHECK', 'DEL'].map(newest)) {
+    const { stdout, stderr } = replay(file)
+    // Details of the error name the state directory.
+    expect(stdout + stderr, file).toMatch(/ok +exit status[\s\S]*ok +error id[\s\S]*ok +commands/)
+  }
+  expectUntouched(host, before)
+  // A pod that was gone when the call was made stays gone: its address was free.
+  for (const pod of pods.slice(1)) host.removePod(pod.netns)
+  expect(host.cni('ADD', small, { id: 'late', netns }).code).toBe(0)
+  expect(host.cni('ADD', small, { id: 'later', netns: host.pod('later') }).code).toBe(0)
+  expect(replay(newest('ADD')).stdout).toContain('ok    exit status')
+})
+
+it('a program below a directory that the replay hides is found', () => {
+  host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
+  expect(host.cni('ADD', conf, { netns }).code).toBe(1)
+  for (const directory of ['/run/trestle-hidden', '/var/lib/cni/hidden']) {
+    host.run('install', ['-D', trestle, `${directory}/trestle`])
+    const again = replay('--against', `${directory}/trestle`)
+    expect([again.code, again.stdout], again.stderr).toEqual([0, expect.stringContaining('both runs are the same')])
+    rmSync(directory, { recursive: true })
+  }
+})
+
+it('--conf: the call with another configuration, and what the runtime had added to the recorded one', () => {
+  host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
+  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
+  expect(host.cni('ADD', { ...conf, mtu: 'x', runtimeConfig }, { netns: host.pod('b') }).code).toBe(1)
+  const file = `${path}/mended.conflist`
+  writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'pods', plugins: [{ ...conf, mtu: 1300 }] }))
+  const mended = replay('--conf', file, '-o', 'json')
+  expect(mended.code).toBe(1)
+  expect(mended.stdout).toMatch(/"exit status"[^\]]*"- 1",\s+"\+ 0"[\s\S]*mtu 1300[\s\S]*tcp \. 8080/)
 })
 
 describe('a hostile record runs nothing on the host:', () => {

@@ -76,6 +76,10 @@ const volatile: readonly (readonly [RegExp, string])[] = [
   [/\d+ times? in the last hour/g, 'N times in the last hour'],
   [/\b[0-9a-f]{60,64}(?:…|\b)/g, 'ID'],
   [/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, 'UUID'],
+  [/\b\d{8}-\d{6}-\d{3}-\d+\b/g, 'RECORD'],
+  [/\b\d+(?:\.\d+)? ms\b/g, 'N ms'],
+  [/\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b/g, 'MAC'],
+  [/\bfe80::[0-9a-f:]+/g, 'LINK-LOCAL'],
   [/\bveth[0-9a-f]{6,}\b/g, 'VETH'],
   [/trestle \d\S* \([^)]*\), Linux [^;]+;/g, 'trestle VERSION;'],
   // kubectl: how long ago, and how often since.

@@ -25,10 +25,19 @@ const whole = { subnet: '10.1.0.0/24' }
 const portmap = { type: 'portmap', capabilities: { portMappings: true } }
 const good = inRange(whole)
 const trestle = (more: Conf = {}) => ({ type: 'trestle', bridge: 'br0', ...more })
+const wrapped = (range: Conf) =>
+  list({ ...inRange(range), type: 'trestle', record: { wrap: 'bridge' } }, { type: 'trestle', record: { wrap: 'sbr' } })
 
 /** The fault, the file that has it, its id, and the same file without it. */
 const faults: readonly (readonly [fault: string, faulty: string, id: string, good: string])[] = [
   ['a subnet that is none', list(inRange({ subnet: '10.1.0.0/33' })), 'range-invalid', list(good)],
+  ['a subnet of a wrapped plugin that is none', wrapped({ subnet: '10.1.0.0/33' }), 'range-invalid', wrapped(whole)],
+  [
+    'answers in the place of a plugin',
+    list({ ...good, type: 'trestle', record: { answer: {} } }),
+    'record-stands-in',
+    wrapped(whole),
+  ],
   ['a subnet without a length', list(inRange({ subnet: '10.1.0.0' })), 'range-invalid', list(good)],
   ['host bits', list(inRange({ subnet: '10.1.0.9/24' })), 'range-invalid', list(good)],
   ['no range', list(bridge({ ipam: { type: 'host-local', ...route } })), 'range-invalid', list(good)],

@@ -148,6 +148,14 @@ export const otherCases: typeof cases = [
     ['two-main-plugins "macvlan" macvlan makes the interface of the pod, and ptp before it does, too'],
   ],
   [
+    'a plugin that trestle stands in for',
+    upstream({ type: 'trestle', record: { wrap: 'ptp' }, ipam: pool, bridge: 'br0' }),
+    [
+      'record-stands-in "record" trestle runs "ptp" and records each call',
+      'unknown-key "bridge" ptp has no key plugins[0].bridge',
+    ],
+  ],
+  [
     'a template of Calico',
     upstream({ type: 'calico', mtu: 1, kubernetes: { kubeconfig: '__KUBECONFIG_FILEPATH__' } }),
     [

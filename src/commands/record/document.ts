@@ -3,10 +3,10 @@
 
 import { isObject } from '../../cni/json.ts'
 import { isSecretName, masked, maskedWords } from '../../cni/secrets.ts'
-import type { SeenCall } from '../../commands/call/keeper.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import { timestamp } from '../../system/process/clock.ts'
 import type { Execution } from '../../system/process/executions.ts'
+import type { SeenCall } from './keeper.ts'
 import type { CallLine, ExecLine, Header, Line, NodeWorld, PodWorld, ResultLine } from './schema.ts'
 
 // build.mjs defines both; they are absent when the sources run unbundled.

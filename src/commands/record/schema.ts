@@ -70,6 +70,10 @@ const result = z
 
 const link = z.looseObject({ ifname: text })
 
+const isOfDead = z.literal(true).optional().describe("a record of an attachment whose pod's namespace is gone")
+const stateText = z.strictObject({ text, isOfDead })
+const stateLink = z.strictObject({ sameAs: text.describe('this file is a hard link to that one') })
+
 const nodeWorld = z
   .looseObject({
     type: z.literal('world'),
@@ -85,9 +89,7 @@ const nodeWorld = z
         }),
       )
       .describe('uplinks and bridges'),
-    state: z
-      .record(text, z.union([z.strictObject({ text }), z.strictObject({ sameAs: text })]))
-      .describe('files of the network below the state directory; sameAs: a hard link to another of them'),
+    state: z.record(text, z.union([stateText, stateLink])).describe('files of the network below the state directory'),
     isStateWhole: z.boolean(),
   })
   .describe('the node around the call: before it, or for a kept failure after it')
@@ -97,6 +99,10 @@ const podWorld = z
     type: z.literal('world'),
     of: z.literal('pod'),
     links: z.array(link).describe('as `ip -j -d address show` prints them'),
+    before: z
+      .array(text)
+      .optional()
+      .describe('its links before the call of a wrapped plugin, which may have made the others'),
     routes: z.array(z.looseObject({})).describe('as `ip -j route show table all` prints them, IPv4 and IPv6'),
   })
   .describe("the pod's network namespace after a failed ADD")

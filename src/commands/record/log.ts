@@ -6,13 +6,13 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { masked } from '../../cni/secrets.ts'
-import type { SeenCall } from '../../commands/call/keeper.ts'
 import { sha256 } from '../../model/sha256.ts'
 import { makeDirectory, namesIn } from '../../system/files/files.ts'
 import { timestamp } from '../../system/process/clock.ts'
 import type { Execution } from '../../system/process/executions.ts'
 import { parseObject } from './configuration.ts'
 import { build, errorOf, type Subject } from './document.ts'
+import type { SeenCall } from './keeper.ts'
 import type { LogSettings } from './settings.ts'
 
 /** A call as its line tells it. */

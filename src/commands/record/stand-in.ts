@@ -5,10 +5,10 @@
 import { spawn } from 'node:child_process'
 import { CniError } from '../../cni/error.ts'
 import { isObject } from '../../cni/json.ts'
-import type { DispatchOutput } from '../../commands/call/dispatch.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import type { Execution } from '../../system/process/executions.ts'
 import { isExecutable } from '../../system/process/programs.ts'
+import type { DispatchOutput } from '../call/dispatch.ts'
 import { parseObject } from './configuration.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -55,7 +55,7 @@ function fileOf({ plugin, ownTypes, env }: Wrapped): string {
 }
 
 /** The configuration as the plugin would have got it: its own type, and no key `record`. Numbers keep their digits. */
-function inputOf({ plugin, stdin }: Wrapped): string {
+export function inputOf({ plugin, stdin }: Pick<Wrapped, 'plugin' | 'stdin'>): string {
   const conf = JSON.parse(stdin, (_, value: unknown, context?: { source?: string }) =>
     typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value,
   ) as Record<string, unknown>

@@ -80,7 +80,8 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
     bytes += stat.size
     isWhole &&= bytes <= most.bytes && Object.keys(files).length < most.files
     if (!isWhole) return
-    files[path] = { text: readFileSync(`${root}/${path}`, 'utf8') }
+    const text = readFileSync(`${root}/${path}`, 'utf8')
+    files[path] = isOfDead(text) ? { text, isOfDead: true } : { text }
     seen.set(stat.ino, path)
   }
   const directory = `networks/${name}`
@@ -91,11 +92,34 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
   return { files, isWhole }
 }
 
+/** A record of an attachment whose namespace is gone. */
+function isOfDead(text: string): boolean {
+  const [, path] = /"netns":\{"path":"([^"]+)"/.exec(text) ?? []
+  return path !== undefined && !existsSync(path)
+}
+
 /** A call's answer is given already, but its runtime waits for its end. */
 const toolMs = 2000
 
-/** The pod's namespace; undefined where it cannot be looked at. */
-export function podWorld(path: string): PodWorld | undefined {
+/** The pod's namespace, and the links of `before`; undefined where it cannot be looked at. */
+export function podWorld(path: string, before: readonly string[] | undefined): PodWorld | undefined {
+  return inPod(path, (show) => {
+    const links = show('-d', 'address', 'show')
+    if (links === undefined) return undefined
+    const routes = ['-4', '-6'].flatMap((family) => show(family, 'route', 'show', 'table', 'all') ?? [])
+    return { type: 'world', of: 'pod', links, routes, ...(before === undefined ? {} : { before: [...before] }) }
+  })
+}
+
+/** The names of the pod's links; undefined where they cannot be looked at. */
+export function podLinks(path: string): readonly string[] | undefined {
+  return inPod(path, (show) => show('link', 'show')?.map(({ ifname }) => ifname))
+}
+
+/** What `ip -j` prints in the pod; undefined when it fails. */
+type Show = (...words: readonly string[]) => PodWorld['links'] | undefined
+
+function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefined {
   // nsenter by the path itself would open whatever is there, a device too.
   let netns: OpenNetns
   try {
@@ -103,27 +127,16 @@ export function podWorld(path: string): PodWorld | undefined {
   } catch {
     return undefined
   }
+  const stdio = ['ignore' as const, 'pipe' as const, 'pipe' as const, netns.fd]
+  const env = { PATH: pathWithTools(), LC_ALL: 'C' }
+  const show: Show = (...words) => {
+    const options = { encoding: 'utf8' as const, timeout: toolMs, env, stdio }
+    const { status, stdout } = spawnSync('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], options)
+    return status === 0 ? (JSON.parse(stdout || '[]') as PodWorld['links']) : undefined
+  }
   try {
-    return linksOf(netns)
+    return look(show)
   } finally {
     closeNetns(netns)
   }
-}
-
-function linksOf({ fd }: OpenNetns): PodWorld | undefined {
-  const show = (...words: string[]) => {
-    const env = { PATH: pathWithTools(), LC_ALL: 'C' }
-    const options = {
-      encoding: 'utf8' as const,
-      timeout: toolMs,
-      env,
-      stdio: ['ignore' as const, 'pipe' as const, 'pipe' as const, fd],
-    }
-    const { status, stdout } = spawnSync('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], options)
-    return status === 0 ? (JSON.parse(stdout || '[]') as NonNullable<PodWorld['routes']>) : undefined
-  }
-  const shown = show('-d', 'address', 'show') as PodWorld['links'] | undefined
-  if (shown === undefined) return undefined
-  const routes = ['-4', '-6'].flatMap((family) => show(family, 'route', 'show', 'table', 'all') ?? [])
-  return { type: 'world', of: 'pod', links: shown, routes }
 }

@@ -4,7 +4,6 @@
 
 import { existsSync, rmSync } from 'node:fs'
 import { isObject } from '../../cni/json.ts'
-import { switchFile } from '../../commands/call/keeper.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { requireState, stateRoot } from '../../system/files/state.ts'
 
@@ -31,6 +30,11 @@ export interface Settings {
 export interface StandIn {
   readonly wrap?: string
   readonly answer?: Readonly<Record<string, unknown>>
+}
+
+/** Written by `trestle record` and `trestle log`. */
+export function switchFile(root: string): string {
+  return `${root}/recording.json`
 }
 
 /** The switch file; what is no object there switches nothing. */
