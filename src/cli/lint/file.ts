@@ -3,7 +3,8 @@
 
 import { ownType } from '../../cni/invocation.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
-import { type StandIn, settingsOf } from '../../commands/record/settings.ts'
+import { refusalOfLog } from '../../commands/record/log.ts'
+import { type Settings, type StandIn, settingsOf } from '../../commands/record/settings.ts'
 import { usualMode } from '../../config/bridge.ts'
 import { ipamRoleKeys } from '../../config/schema.ts'
 import { isInterfaceMode } from '../../drivers/drivers.ts'
@@ -62,7 +63,7 @@ export function lintSource(
   // A wrong value that is a placeholder is reported as the placeholder.
   const ofList = [
     ...list.found,
-    ...written.plugins.flatMap((entry) => standInNotes(entry, programs)),
+    ...written.plugins.flatMap((entry) => [...standInNotes(entry, programs), ...logFaults(entry, programs)]),
     ...twoMains(list, programs),
     ...chainedTwice(list.plugins, programs),
   ]
@@ -79,7 +80,7 @@ function wrappedBy(entry: PluginEntry, programs: Programs): PluginEntry {
   return { ...entry, conf: { ...Object.fromEntries(others), type: wrap } }
 }
 
-function standInOf({ conf }: PluginEntry, programs: Programs): StandIn {
+function standInOf({ conf }: PluginEntry, programs: Programs): Settings & StandIn {
   const type = lookUp(conf, 'type')
   return typeof type === 'string' && programs.isOwn(type) ? settingsOf(conf) : {}
 }
@@ -93,6 +94,14 @@ function standInNotes(entry: PluginEntry, programs: Programs): readonly Found[] 
   if (answer === undefined) return []
   const message = 'trestle gives the answers of record.answer, and makes nothing'
   return [{ id: 'record-stands-in', message, severity: 'warning', cause: 'pods get no network', steps }]
+}
+
+/** A call refuses such a file in silence. */
+function logFaults(entry: PluginEntry, programs: Programs): readonly Found[] {
+  const { log: { file } = {} } = standInOf(entry, programs)
+  const refusal = file === undefined ? undefined : refusalOfLog(file)
+  if (refusal === undefined) return []
+  return [{ id: 'log-refused', message: `no log at ${shown(file)}: ${refusal}`, steps: [...entry.steps, 'log'] }]
 }
 
 /** A valid name for a file without one, so that the rest can be read. */

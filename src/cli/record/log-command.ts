@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle log`: switches the log of calls, and prints its last lines.
 
-import { readFileSync } from 'node:fs'
+import { closeSync, readFileSync } from 'node:fs'
+import { CniError, oneLine } from '../../cni/error.ts'
 import { parseObject } from '../../commands/record/configuration.ts'
-import { defaultLogFile, traceFile } from '../../commands/record/log.ts'
+import { defaultLogFile, openLog, traceFile } from '../../commands/record/log.ts'
 import { readSwitch, writeSwitch } from '../../commands/record/settings.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -40,7 +41,7 @@ function run(input: Input): number {
 
 function switchLog(input: Input, isOn: boolean): number {
   const { file, otlp } = input.values
-  if (typeof file === 'string' && !file.startsWith('/')) throw new UsageError(`--file ${file}: use an absolute path`)
+  if (typeof file === 'string' && isOn) requireLogs(otlp === true ? [file, traceFile(file)] : [file])
   const settings = { ...(typeof file === 'string' ? { file } : {}), ...(otlp === true ? { isOtlp: true } : {}) }
   writeSwitch({ ...readSwitch(stateRoot()), log: isOn ? settings : undefined })
   const path = typeof file === 'string' ? file : defaultLogFile(stateRoot())
@@ -49,6 +50,18 @@ function switchLog(input: Input, isOn: boolean): number {
     ? `trestle writes a line for each call to ${path}${traces}; \`trestle log off\` ends it\n`
     : 'trestle writes no log; its files stay\n'
   return print(input, { command: 'log', document: { log: isOn, file: path }, text, code: exitCode.fine })
+}
+
+/** A call tells nobody of a file that it refuses. Throws CniError 5. */
+function requireLogs(files: readonly string[]): void {
+  for (const file of files) {
+    try {
+      closeSync(openLog(file))
+    } catch (cause) {
+      const details = 'a log is made by trestle, or is a file of root with mode 0600, in a directory that is no link'
+      throw new CniError('output-unwritable', `cannot log to ${oneLine((cause as Error).message)}`, { details, cause })
+    }
+  }
 }
 
 const shown = 20

@@ -105,16 +105,19 @@ function headerOf({ id, startedMs }: Recorded): Header {
   }
 }
 
-const byValue = /^(?:CNI_.*|PATH|TRACEPARENT|TRACESTATE|BAGGAGE|OTEL_.*)$/
+/** The specification's names (CNI spec 1.1.0, section 2 "Parameters"): another name may hold a secret. */
+const isOfCall = /^CNI_(?:COMMAND|CONTAINERID|NETNS|IFNAME|ARGS|PATH)$/
+const byValue = /^(?:PATH|TRACEPARENT|TRACESTATE|BAGGAGE|OTEL_.*)$/
 
 function variablesOf(env: Recorded['env']): Pick<CallLine, 'env' | 'otherEnv'> {
   const all = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const isShown = ([name]: [string, string]) => isOfCall.test(name) || byValue.test(name)
   // Headers of OpenTelemetry's exporters hold keys, whatever the keys' names.
   const value = ([name, text]: [string, string]) =>
     isSecretName(name) || /HEADERS$/.test(name) ? '***' : cut(masked(text), 8192)
   return {
-    env: Object.fromEntries(all.filter(([name]) => byValue.test(name)).map((each) => [each[0], value(each)])),
-    otherEnv: all.flatMap(([name]) => (byValue.test(name) ? [] : [name.slice(0, 200)])).slice(0, 500),
+    env: Object.fromEntries(all.filter(isShown).map((each) => [each[0], value(each)])),
+    otherEnv: all.flatMap((each) => (isShown(each) ? [] : [each[0].slice(0, 200)])).slice(0, 500),
   }
 }
 
@@ -154,7 +157,7 @@ function execOf({ command, startMs, ms, stdin, output, failure }: Execution, len
 }
 
 function cniVariables(env: Readonly<Record<string, string>>): Record<string, string> {
-  const all = Object.entries(env).filter(([name]) => name.startsWith('CNI_'))
+  const all = Object.entries(env).filter(([name]) => isOfCall.test(name))
   return Object.fromEntries(all.map(([name, value]) => [name, cut(masked(value), 8192)]))
 }
 

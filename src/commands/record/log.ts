@@ -3,8 +3,18 @@
 // collector's otlpjsonfile receiver reads. A line is one write after the answer, so that 200 calls at once give 200
 // whole lines (open(2), O_APPEND).
 
-import { closeSync, constants, fstatSync, lstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
-import { basename, dirname } from 'node:path'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, resolve } from 'node:path'
 import { masked } from '../../cni/secrets.ts'
 import { sha256 } from '../../model/sha256.ts'
 import { makeDirectory, namesIn } from '../../system/files/files.ts'
@@ -142,17 +152,64 @@ function tenths(ms: number): number {
 /** A log has this size and the one before it, too. */
 const mostBytes = 10 * 1024 * 1024
 
+/** Why a file cannot be a log, as far as this user sees; undefined for a log, or where one can be made. */
+export function refusalOfLog(file: string): string | undefined {
+  if (!file.startsWith('/') || resolve(file) !== file) return 'use an absolute path without "." and ".."'
+  if (/\p{Cc}/u.test(file) || Buffer.byteLength(basename(file)) > 255)
+    return 'its name has a line break or more than 255 bytes'
+  const directory = dirname(file)
+  const link = [directory, ...parentsOf(directory)].find((each) => {
+    const stat = seen(each)
+    // The system's own links, as /var/run, lead where they always do.
+    return stat?.isSymbolicLink() === true && (each === directory || !isOwned(stat))
+  })
+  if (link !== undefined) return `${link} is a symbolic link`
+  const stat = seen(file)
+  return stat === undefined || isPrivate(stat)
+    ? undefined
+    : 'it is there, and no regular file that its owner alone can read and write (mode 0600, one link)'
+}
+
+function parentsOf(path: string): readonly string[] {
+  const parent = dirname(path)
+  return parent === path ? [] : [parent, ...parentsOf(parent)]
+}
+
+function seen(path: string): Stats | undefined {
+  try {
+    return lstatSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+function isOwned({ uid }: Stats): boolean {
+  return uid === 0 || uid === process.geteuid?.()
+}
+
+function isPrivate(stat: Stats): boolean {
+  return stat.isFile() && isOwned(stat) && stat.nlink === 1 && (stat.mode & 0o077) === 0
+}
+
 /**
- * One write to a regular file of ours alone. No link is followed and no pipe waited for. A full file gets a name of its
- * own by rename(2): no lock, and who has it open still writes whole lines into it.
+ * A descriptor of a file that is private, or made so. No link is followed and no pipe waited for. Throws when the file
+ * is refused.
  */
-function append(file: string, line: string): void {
+export function openLog(file: string): number {
+  const refusal = refusalOfLog(file)
+  if (refusal !== undefined) throw new Error(`${file}: ${refusal}`)
   const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
   const fd = openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600)
+  if (isPrivate(fstatSync(fd))) return fd
+  closeSync(fd)
+  throw new Error(`${file}: it was changed meanwhile`)
+}
+
+/** One write. A full file gets a name of its own by rename(2): no lock, and who has it open writes whole lines on. */
+function append(file: string, line: string): void {
+  const fd = openLog(file)
   try {
     const stat = fstatSync(fd)
-    const isOwn = stat.isFile() && stat.uid === process.geteuid?.() && stat.nlink === 1 && (stat.mode & 0o022) === 0
-    if (!isOwn) throw new Error(`${file} is not a file of ours alone`)
     writeSync(fd, line)
     if (stat.size + line.length > mostBytes && lstatSync(file).ino === stat.ino) rotate(file)
   } finally {

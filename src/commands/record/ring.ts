@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where records are: a ring for each verb, so that a runtime's STATUS every 500 ms leaves an ADD alone. Failures have
-// rings of their own, which no recording empties.
+// rings of their own, which no recording empties: for STATUS, and for all other verbs together.
 
 import { lstatSync, rmSync } from 'node:fs'
 import { makeDirectory, namesIn, writeText } from '../../system/files/files.ts'
@@ -44,9 +44,22 @@ export function keepRecord(root: string, kept: Pick<Kept, 'id' | 'ring' | 'verb'
     requireOwn(each)
   }
   writeText(`${directory}/${id}.jsonl`, text)
+  const verbs = sharing(ring, ringOf(verb))
+  const share = verbs.reduce((sum, each) => sum + shares[each], 0)
   const { bytes, calls } = sizes[ring]
-  const share = shares[ringOf(verb)]
-  removeOldest(directory, { bytes: bytes * share, calls: keep ?? Math.max(2, Math.floor(calls * share)) })
+  const most = keep ?? (verbs.length > 1 ? calls : Math.max(2, Math.floor(calls * share)))
+  removeOldest(
+    verbs.map((each) => `${root}/${ring}/${each}`),
+    { bytes: bytes * share, calls: most },
+  )
+}
+
+type Verb = keyof typeof shares
+
+/** The verbs whose records make room for each other: all failures but those of STATUS, which a runtime repeats. */
+function sharing(ring: RingName, verb: Verb): readonly Verb[] {
+  if (ring === 'records' || verb === 'STATUS') return [verb]
+  return (Object.keys(shares) as Verb[]).filter((each) => each !== 'STATUS')
 }
 
 /** All records, the newest first. */
@@ -61,8 +74,8 @@ function kept(root: string, ring: RingName, verb: string, id: string): Kept {
   return { id, ring, verb, path: `${root}/${ring}/${verb}/${id}.jsonl` }
 }
 
-function ringOf(verb: string): keyof typeof shares {
-  return Object.hasOwn(shares, verb) ? (verb as keyof typeof shares) : 'other'
+function ringOf(verb: string): Verb {
+  return Object.hasOwn(shares, verb) ? (verb as Verb) : 'other'
 }
 
 /** Whoever else can write to the directory could lead our files elsewhere. */
@@ -80,18 +93,22 @@ function recordsIn(directory: string): readonly string[] {
 /** Temporary files of killed calls are older than any call lasts. */
 const longestCallMs = 60_000
 
-function removeOldest(directory: string, most: { readonly bytes: number; readonly calls: number }): void {
+function removeOldest(directories: readonly string[], most: { readonly bytes: number; readonly calls: number }): void {
   let [bytes, calls] = [0, 0]
-  for (const id of recordsIn(directory).toReversed()) {
-    const path = `${directory}/${id}.jsonl`
+  const all = directories.flatMap((directory) =>
+    recordsIn(directory).map((id) => ({ id, path: `${directory}/${id}.jsonl` })),
+  )
+  for (const { path } of all.toSorted((a, b) => (a.id < b.id ? 1 : -1))) {
     calls += 1
     bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
     // Another call may have removed it meanwhile.
     if (calls > most.calls || bytes > most.bytes) rmSync(path, { force: true })
   }
-  for (const name of namesIn(directory)) {
-    if (!name.startsWith('.')) continue
-    const made = lstatSync(`${directory}/${name}`, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-    if (Date.now() - made > longestCallMs) rmSync(`${directory}/${name}`, { force: true })
+  const temporary = directories.flatMap((directory) =>
+    namesIn(directory).flatMap((name) => (name.startsWith('.') ? [`${directory}/${name}`] : [])),
+  )
+  for (const path of temporary) {
+    const made = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - made > longestCallMs) rmSync(path, { force: true })
   }
 }

@@ -30,7 +30,7 @@ const call = z
     ifName: text.optional(),
     netns: text.optional(),
     pod: z.strictObject({ namespace: text, name: text, uid: text.optional() }).optional(),
-    env: variables.describe('CNI_*, PATH and the variables of OpenTelemetry'),
+    env: variables.describe('the six CNI_ variables of the specification, PATH and those of OpenTelemetry'),
     otherEnv: z.array(text).describe('the other variables, by name only'),
     stdin: text.optional(),
     stdinCut: z.int().optional().describe('characters of stdin that are left out'),
@@ -43,7 +43,7 @@ const exec = z
   .looseObject({
     type: z.literal('exec'),
     argv: z.array(text).min(1),
-    env: variables.optional().describe('of another plugin: CNI_*'),
+    env: variables.optional().describe('of another plugin: the CNI_ variables'),
     netns: z.literal('pod').optional().describe('descriptor 3 is the network namespace of the pod'),
     stdin: text.optional(),
     stdout: text.optional(),

@@ -21,7 +21,10 @@ interface Wrapped {
   readonly stdin: string
 }
 
-/** Runs the plugin; `note` gets the process. Rejects with CniError 7 for a wrong name, 105 where there is none. */
+/**
+ * Runs the plugin; `note` gets the process. Rejects with CniError 7 for a wrong name, plugin-missing where there is
+ * none, plugin-failed where it does not run or a signal ends it.
+ */
 export async function answerOfPlugin(wrapped: Wrapped, note: (execution: Execution) => void): Promise<DispatchOutput> {
   const { env } = wrapped
   const file = fileOf(wrapped)
@@ -38,8 +41,13 @@ export async function answerOfPlugin(wrapped: Wrapped, note: (execution: Executi
     stderr: stderr.toString('utf8'),
   }
   note({ command, startMs, ms: nowMs() - startMs, output })
-  // As a shell tells of a signal.
-  return { stdout: text, bytes: stdout, exitCode: status ?? 128 + 9 }
+  if (status === null) {
+    const details = `${file} printed no whole document; its standard error: ${output.stderr || 'nothing'}`
+    throw new CniError('plugin-failed', `record.wrap: the plugin "${wrapped.plugin}" was ended by ${signal}`, {
+      details,
+    })
+  }
+  return { stdout: text, bytes: stdout, exitCode: status }
 }
 
 function fileOf({ plugin, ownTypes, env }: Wrapped): string {
@@ -78,7 +86,12 @@ interface Finished {
 /** No deadline: what the runtime gives the plugin is its own. A signal to end is passed on. */
 function finished(file: string, stdin: string, env: Record<string, string>): Promise<Finished> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, [], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    const refuse = (cause: NodeJS.ErrnoException) => {
+      const details = `CNI_PATH has it as ${file}; install the plugin that this machine can run`
+      reject(new CniError('plugin-failed', `record.wrap: cannot run ${file}: ${cause.code}`, { details, cause }))
+    }
+    const child = spawned(file, env, refuse)
+    if (child === undefined) return
     const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []]
     child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk))
     child.stderr.on('data', (chunk: Buffer) => {
@@ -88,13 +101,21 @@ function finished(file: string, stdin: string, env: Record<string, string>): Pro
     child.stdin.on('error', () => undefined)
     child.stdin.end(stdin)
     for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => child.kill(name))
-    child.on('error', (cause: NodeJS.ErrnoException) => {
-      reject(new CniError('plugin-failed', `record.wrap: cannot run ${file}: ${cause.code}`, { cause }))
-    })
+    child.on('error', refuse)
     child.on('close', (status, signal) => {
       resolve({ status, signal, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr) })
     })
   })
+}
+
+/** A file that is being written (ETXTBSY) and an interpreter without end (ELOOP) are thrown by spawn; most it emits. */
+function spawned(file: string, env: Record<string, string>, refuse: (cause: NodeJS.ErrnoException) => void) {
+  try {
+    return spawn(file, [], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+  } catch (cause) {
+    refuse(cause as NodeJS.ErrnoException)
+    return undefined
+  }
 }
 
 /** The answer of record.answer for a verb: text as it is; an object gets a cniVersion, and with a code fails. */

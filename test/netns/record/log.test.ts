@@ -2,7 +2,16 @@
 // The log: a line a call, and traces, written after the answer.
 
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
+import {
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { command } from '../../support/records.ts'
@@ -85,6 +94,8 @@ it.each<[string, (path: string) => void]>([
   ['a link', (path) => symlinkSync(`${path}.target`, path)],
   ['a pipe', (path) => void execFileSync('mkfifo', [path])],
   ['a file that others can write to', (path) => void execFileSync('install', ['-m', '666', '/dev/null', path])],
+  ['a file that others can read', (path) => void execFileSync('install', ['-m', '644', '/dev/null', path])],
+  ['a file with a second name', (path) => writeFileSync(path, '', { mode: 0o600 }) ?? linkSync(path, `${path}.second`)],
   ['a full disk', (path) => symlinkSync('/dev/full', path)],
 ])('%s in the place of the log changes no verdict', (_, put) => {
   const own = `${host.stateDir}/own.jsonl`
@@ -92,6 +103,25 @@ it.each<[string, (path: string) => void]>([
   expect(host.cni('ADD', { ...conf, log: own }, { netns, args }).code).toBe(0)
   expect(host.cni('DEL', { ...conf, log: own }, { netns, args }).code).toBe(0)
   expect(host.run('sh', ['-c', `ls ${own}.target 2>/dev/null; find ${own} -type f -size +0`]).stdout).toBe('')
+  const on = command(host, 'log', 'on', '--file', own)
+  expect([on.code, on.stderr]).toEqual([3, expect.stringContaining(own)])
+  expect(command(host, 'log').stdout).toContain('the log is off')
+})
+
+it.each([
+  ['a path through ..', 'log/../own.jsonl'],
+  ['a directory that is a link', 'link/own.jsonl'],
+  ['a name with a line break', 'own\nx.jsonl'],
+  ['a name of 256 bytes', 'x'.repeat(256)],
+])('%s is no log', (_, name) => {
+  mkdirSync(`${host.stateDir}/log`)
+  symlinkSync(`${host.stateDir}/log`, `${host.stateDir}/link`)
+  const own = `${host.stateDir}/${name}`
+  // A line break in any value is an error of the configuration.
+  expect(host.cni('STATUS', { ...conf, log: own }).code).toBe(name.includes('\n') ? 1 : 0)
+  expect(command(host, 'log', 'on', '--file', own).code).toBe(3)
+  expect(readdirSync(`${host.stateDir}/log`)).toEqual([])
+  expect(readdirSync(host.stateDir).filter((each) => each.includes('own'))).toEqual([])
 })
 
 it('200 calls at once give 200 whole lines, over a rotation', async () => {

@@ -29,7 +29,7 @@ const record = (...words: string[]) => command(host, 'record', ...words)
 describe('trestle record on', () => {
   it('records each call until off, each line valid by the schema', () => {
     expect(record('on').stdout).toContain('records each call')
-    const env = { TRACEPARENT: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, SECRET_THING: 'CANARY', HOME: '/root' }
+    const env = { TRACEPARENT: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, CNI_SECRET: 'CANARY', HOME: '/root' }
     const add = host.cni('ADD', conf, { netns, args, env })
     host.cni('CHECK', { ...conf, prevResult: add.json }, { netns, args })
     host.cni('STATUS', conf)
@@ -46,7 +46,7 @@ describe('trestle record on', () => {
       PATH: expect.any(String),
       TRACEPARENT: env.TRACEPARENT,
     })
-    expect(call.otherEnv).toEqual(expect.arrayContaining(['SECRET_THING', 'HOME']))
+    expect(call.otherEnv).toEqual(expect.arrayContaining(['CNI_SECRET', 'HOME']))
     expect(lineOf(lines, 'result')).toMatchObject({ exit: 0, stdout: add.stdout, stderr: '' })
     const runs = lines.filter((line) => line.type === 'exec')
     expect(runs.map(({ argv }) => argv.join(' '))).toEqual(expect.arrayContaining([expect.stringContaining('nft')]))
@@ -139,9 +139,20 @@ describe('the key record', () => {
     ['a plugin that is not there', 'nothing', 'cannot find the plugin'],
     ['a path', '../../bin/sh', 'is no other plugin'],
     ['trestle itself', 'trestle', 'is no other plugin'],
-  ])('wrap of %s is refused', (_, wrap, msg) => {
-    const add = host.cni('ADD', { ...conf, record: { wrap } }, { netns, args, path })
-    expect(add).toMatchObject({ code: 1, json: { msg: expect.stringContaining(msg) } })
+    ['a plugin that cannot be run', 'endless', 'ELOOP [plugin-failed]'],
+    ['a plugin that a signal ends', 'killed', 'was ended by SIGKILL [plugin-failed]'],
+  ])('wrap of %s is an error with its document', (_, wrap, msg) => {
+    writeFileSync(`${path}/endless`, `#!${path}/endless\n`, { mode: 0o755 })
+    writeFileSync(`${path}/killed`, '#!/bin/sh\necho "{"; kill -9 $$\n', { mode: 0o755 })
+    for (const verb of ['ADD', 'DEL'] as const) {
+      const call = host.cni(verb, { ...conf, record: { wrap } }, { netns, args, path })
+      expect(call, verb).toMatchObject({
+        code: 1,
+        json: { msg: expect.stringMatching(/^record\.wrap: /), details: expect.any(String) },
+      })
+      expect(call.json?.msg).toContain(msg)
+      expect(call.json?.details).not.toContain('    at ')
+    }
   })
 
   it('answer: gives the answers of the configuration and makes nothing', () => {
