@@ -55,8 +55,8 @@ export function readNodeRoutes(stdout: string): readonly NodeRoute[] {
     })
 }
 
-function wordsOf({ verb, dst, gateway, dev }: RouteChange): readonly string[] {
-  const marks = ['metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
+function wordsOf({ verb, dst, gateway, dev, metric = routeMetric }: RouteChange): readonly string[] {
+  const marks = ['metric', `${metric}`, 'proto', `${routeProtocol}`]
   if (gateway === undefined && verb === 'replace') return [verb, 'unreachable', dst, ...marks]
   if (gateway === undefined) return [verb, dst, ...marks]
   return [verb, dst, 'via', gateway, ...(dev === undefined ? [] : ['dev', dev]), ...marks]

@@ -143,12 +143,13 @@ function collectMetrics({ metrics, log }: Life): void {
 /** Asks for a round. Requests during a running or waiting round become one round. */
 function ask(life: Life, what: Asked): void {
   if (what !== 'cluster') Object.assign(life.known, { routes: undefined })
-  const isMore = life.asked === undefined || (what === 'all' && life.asked !== 'all')
-  if (isMore || what === 'cluster') {
-    const kind = life.asked === 'all' ? 'all' : what
-    life.asked = kind
-    if (life.startedMs === undefined) schedule(life, what)
-  }
+  const { asked } = life
+  // A waiting round does the most that was asked for: what is looked at more is asked for later.
+  const isMore = asked === undefined || soonMs[what] > soonMs[asked]
+  if (!isMore && what !== 'cluster') return
+  if (isMore) life.asked = what
+  const isSooner = asked === 'cluster' && what === 'routes'
+  if (life.startedMs === undefined && !isSooner) schedule(life, what)
 }
 
 function schedule(life: Life, what: Asked): void {

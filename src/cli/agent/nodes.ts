@@ -81,20 +81,24 @@ async function list(access: Access, nodes: Map<string, ClusterNode>, request: Wa
   const seen = new Set<string>()
   let isChanged = false
   let next = ''
-  for (;;) {
-    const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
-    const page = await readPage(access, `/api/v1/nodes?${query}`, request.signal)
-    for (const node of page.nodes) {
-      seen.add(node.name)
-      isChanged = put(nodes, node) || isChanged
+  try {
+    for (;;) {
+      const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
+      const page = await readPage(access, `/api/v1/nodes?${query}`, request.signal)
+      for (const node of page.nodes) {
+        seen.add(node.name)
+        isChanged = put(nodes, node) || isChanged
+      }
+      if (page.next !== '' && page.next === next)
+        throw new ApiError('GET /api/v1/nodes: the answer continues with the same page', 410)
+      next = page.next
+      if (next !== '') continue
+      for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
+      return page.version
     }
-    if (page.next !== '' && page.next === next)
-      throw new ApiError('GET /api/v1/nodes: the answer continues with the same page', 410)
-    next = page.next
-    if (next !== '') continue
-    for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
+  } finally {
+    // Also where a later page fails: the next list finds these nodes as they are now.
     if (isChanged) request.onChange()
-    return page.version
   }
 }
 

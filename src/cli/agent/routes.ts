@@ -132,13 +132,15 @@ export async function lookAtRoutes(run: Run, before?: LookedRoutes): Promise<Loo
 
 /**
  * Makes all changes, independent of each other's failures. Returns refused changes; a missing route counts as removed.
+ * Throws CniError 100 when `ip` fails as a whole.
  */
 export async function changeRoutes(run: Run, changes: readonly RouteChange[]): Promise<readonly RefusedRoute[]> {
   if (changes.length === 0) return []
-  const { stderr } = await run({ file: 'ip', args: ['-force', '-batch', '-'], stdin: routeBatch(changes) })
-  return refusedRoutes(changes, stderr).filter(
-    ([{ verb }, refusal]) => verb !== 'del' || !/No such process/.test(refusal),
-  )
+  const output = await run({ file: 'ip', args: ['-force', '-batch', '-'], stdin: routeBatch(changes) })
+  const refused = refusedRoutes(changes, output.stderr)
+  // Without a refusal a failure is of `ip` itself, which was killed or is missing.
+  if (refused.length === 0) requireSeen(output, 'ip')
+  return refused.filter(([{ verb }, refusal]) => verb !== 'del' || !/No such process/.test(refusal))
 }
 
 /** A change, and the kernel's text of the refusal. */

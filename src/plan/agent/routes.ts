@@ -183,9 +183,10 @@ function segmentOf(address: Address, routes: Table['beyond']): string | undefine
 function removals(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonly RouteChange[] {
   const kept = new Set(wanted.map(({ dst }) => dst))
   const extra = own.filter(({ dst, metric }) => !kept.has(dst) || metric !== routeMetric)
-  return extra.map(({ dst, gateway, dev }) => ({
+  return extra.map(({ dst, gateway, dev, metric }) => ({
     verb: 'del',
     dst,
+    ...(metric === routeMetric ? {} : { metric }),
     ...(gateway === undefined ? {} : { gateway }),
     ...(dev === undefined || gateway === undefined ? {} : { dev }),
     why: `remove the route to ${dst}`,
@@ -235,12 +236,16 @@ export interface NodeRoute {
   readonly protocol: number
 }
 
-/** One change of a route of the agent's. Without `gateway` it is an unreachable one. `why` completes "could not …". */
+/**
+ * One change of a route of the agent's. Without `gateway` it is an unreachable one. `metric`: that of a removed route
+ * where it is not the agent's. `why` completes "could not …".
+ */
 export interface RouteChange {
   readonly verb: 'replace' | 'del'
   readonly dst: string
   readonly gateway?: string
   readonly dev?: string
+  readonly metric?: number
   readonly why: string
 }
 
@@ -252,10 +257,10 @@ function isOwnRoute({ protocol }: NodeRoute): boolean {
 
 export function routesAfter(routes: readonly NodeRoute[], changes: readonly RouteChange[]): readonly NodeRoute[] {
   if (changes.length === 0) return routes
-  const changed = new Set(changes.map(({ dst }) => dst))
+  const changed = new Set(changes.map(({ dst, metric = routeMetric }) => `${dst} ${metric}`))
   const made = changes.filter(({ verb }) => verb === 'replace')
   return [
-    ...routes.filter((route) => !isOwnRoute(route) || !changed.has(route.dst)),
+    ...routes.filter((route) => !isOwnRoute(route) || !changed.has(`${route.dst} ${route.metric}`)),
     ...made.map(({ dst, gateway, dev }) => ({
       dst,
       type: gateway === undefined ? 'unreachable' : 'unicast',
@@ -269,13 +274,15 @@ export function routesAfter(routes: readonly NodeRoute[], changes: readonly Rout
 
 /** Whether a line of `ip -o monitor route` tells of one of our routes what the table has already. */
 export function isEcho(line: string, routes: readonly NodeRoute[] | undefined): boolean {
-  const [, deleted, type, dst] = /^(Deleted )?(unreachable )?(\S+\/\d+) .*\bproto 116\b/.exec(line) ?? []
-  if (routes === undefined || dst === undefined) return false
+  const [, deleted, type, dst, proto] = /^(Deleted )?(unreachable )?(\S+\/\d+) .*\bproto (\d+)\b/.exec(line) ?? []
+  if (routes === undefined || dst === undefined || Number(proto) !== routeProtocol) return false
   const gateway = /\bvia (\S+)/.exec(line)?.[1]
+  const metric = Number(/\bmetric (\d+)/.exec(line)?.[1] ?? 0)
   const isThere = routes.some(
     (route) =>
       route.dst === dst &&
       isOwnRoute(route) &&
+      route.metric === metric &&
       route.gateway === gateway &&
       (type !== undefined) === (gateway === undefined),
   )

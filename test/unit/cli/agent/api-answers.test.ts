@@ -78,6 +78,20 @@ it('does not ask for the same page for ever', async () => {
   expect(errors).toEqual([expect.stringContaining('continues with the same page')])
 })
 
+it('tells of the nodes of a page although a later page fails', async () => {
+  let asks = 0
+  const open = await serve((request, response) => {
+    if (request.url?.includes('watch=true')) return
+    asks += 1
+    if (asks === 2) response.writeHead(500).end('{}')
+    else response.end(asks === 1 ? list([node('a')], { continue: 'more' }) : list([node('a')]))
+  })
+  let changes = 0
+  const watch = watchNodes({ open, signal: end.signal, onChange: () => (changes += 1), onError: () => undefined })
+  await until(() => changes > 0)
+  expect([watch.nodes.has('a'), watch.state.isListed]).toEqual([true, false])
+})
+
 /** Until something holds, or the test is over. */
 async function until(test: () => boolean): Promise<void> {
   while (!test() && !end.signal.aborted) await new Promise((resolve) => setImmediate(resolve))

@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { isEcho, type NodeRoute, planRoutes, type RouteChange, routesAfter } from '../../../../src/plan/agent/routes.ts'
+import { routeBatch } from '../../../../src/tools/node-routes.ts'
 
 const subnet: NodeRoute = { dst: '192.0.2.0/24', type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 }
 const foreign: NodeRoute = {
@@ -41,6 +42,15 @@ describe('routesAfter', () => {
       expect(routes.filter(({ protocol }) => protocol !== 116)).toEqual([subnet, foreign])
     }
   })
+})
+
+it('a route of the agent with another metric goes by that metric, and the right one beside it stays', () => {
+  const peers = [peer(2, '192.0.2.2')]
+  const right = routesAfter([subnet], planRoutes(facts([subnet], peers)).changes)
+  const stray: NodeRoute = { ...(right[1] as NodeRoute), metric: 50 }
+  const { changes } = planRoutes(facts([...right, stray], peers))
+  expect(routeBatch(changes)).toBe('route del 10.0.2.0/24 via 192.0.2.2 dev eth0 metric 50 proto 116\n')
+  expect(routesAfter([...right, stray], changes)).toEqual(right)
 })
 
 describe('isEcho', () => {
