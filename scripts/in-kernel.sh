@@ -4,11 +4,12 @@
 # files are the guest's root (virtiofs, read-only), with a layer in memory over it: what the command writes is gone when it ends.
 # usage: scripts/in-kernel.sh 5.10|6.1|6.12 [--without MODULE,...] COMMAND...
 #   --without   modules of the kernel that are left out, as shell patterns: xt_*,ip_set*,br_netfilter,nft_compat
+# Two network cards are on one cable, 0000:00:10.0 and 0000:00:11.0, in the first network namespace; virtio_net drives them.
 # cache: kernels/ in the folder of scripts/peers.sh. Exit code: the command's; 3: no such kernel could be had or booted.
 set -euo pipefail
 
 say() { printf 'in-kernel: %s\n' "$*" >&2; }
-usage() { sed -n '5,7s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '5,8s/^# //p' "$0" >&2; exit 2; }
 
 case ${1-} in
   5.10) suite=bullseye ;;
@@ -29,7 +30,10 @@ want qemu-system-x86_64 qemu-system-x86
 want cpio cpio
 want depmod kmod
 want xz xz-utils
-[ -x /usr/lib/qemu/virtiofsd ] || [ -x /usr/libexec/virtiofsd ] || packages+=(virtiofsd)
+# Before trixie it is part of qemu's own packages.
+if ! [ -x /usr/lib/qemu/virtiofsd ] && ! [ -x /usr/libexec/virtiofsd ]; then
+  if apt-cache show virtiofsd >/dev/null 2>&1; then packages+=(virtiofsd); else packages+=(qemu-system-common); fi
+fi
 if [ ${#packages[@]} -gt 0 ]; then
   say "install ${packages[*]}"
   apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || { say 'cannot install them; run apt-get update'; exit 3; }
@@ -126,6 +130,8 @@ timeout --foreground "${IN_KERNEL_SECONDS:-2400}" qemu-system-x86_64 -accel tcg,
   -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=root \
   -device virtio-serial-pci -chardev stdio,id=out,signal=off -device virtconsole,chardev=out \
   -chardev file,id=exit,path="$work/exit" -device virtconsole,chardev=exit -serial file:"$work/serial" \
+  -netdev hubport,id=card,hubid=1 -device virtio-net-pci,netdev=card,addr=0x10,mac=0a:00:00:00:77:01,romfile= \
+  -netdev hubport,id=far,hubid=1 -device virtio-net-pci,netdev=far,addr=0x11,mac=0a:00:00:00:77:02,romfile= \
   -kernel "$kernel/vmlinuz" -initrd "$work/initrd" -append 'console=ttyS0 panic=-1 quiet' </dev/null || true
 code=$(sed -n 's/.*in-kernel-exit \([0-9]*\).*/\1/p' "$work/exit" 2>/dev/null)
 if [ -z "$code" ]; then
