@@ -6,7 +6,7 @@ import { parseObject } from '../../commands/record/configuration.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
 import { areFailuresKept } from '../../commands/record/settings.ts'
 import { stateRoot } from '../../system/files/state.ts'
-import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
+import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { callText } from '../record/text.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
@@ -38,12 +38,11 @@ export function isFailureKept(): boolean {
 /** Also of `trestle explain` without a text. */
 export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: string, id?: string): number {
   requireRoot(command, 'records of calls are files that only root may read')
-  const [newest] = keptRecords(stateRoot(), ['failures'])
-  if (newest === undefined && id === undefined) {
+  const record = id === undefined ? newestFailure() : readRecord(pathOfRecord(id))
+  if (record === undefined) {
     const why = areFailuresKept(stateRoot()) ? '' : ': `trestle record on --failures` keeps them again'
     return print(input, { command, document: {}, text: `no failed call is kept${why}\n`, code: exitCode.fine })
   }
-  const record = readRecord(id === undefined && newest !== undefined ? newest.path : pathOfRecord(id))
   const known = diagnosesOf(record)
   const text = [callText(record), known.map(diagnosisText).join('')].filter((part) => part !== '').join('\n')
   const document = { record: record.lines, file: record.path, findings: known.map(publishedOf) }

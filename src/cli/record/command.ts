@@ -17,7 +17,7 @@ import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { tableText } from '../shell/table.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read.ts'
-import { ageOf, outcomeOf, podOf, wholeText } from './text.ts'
+import { ageOf, errorIdOf, outcomeOf, podOf, wholeText } from './text.ts'
 
 const actions = ['on', 'off', 'list', 'show', 'clear'] as const
 
@@ -34,11 +34,14 @@ export const recordCommand: Command = {
     'are masked. Each verb has its own room (16 MB in all), and the oldest records make room for new ones.',
     'list shows all records and kept failures, show all of one (the newest without ID), clear removes them.',
     'Failed calls are kept also while recording is off (`trestle last`): --failures switches that.',
-    'To record calls of another plugin: the key `record.wrap`, docs/record.md.',
+    'In the place of another plugin, by its entry of the configuration (docs/record.md):',
+    '  "type": "trestle", "record": {"wrap": "bridge"}   runs and records the plugin bridge of CNI_PATH',
+    '  "type": "trestle", "record": {"answer": {"ADD": {"ips": [{"address": "10.1.1.9/24"}]}}}   makes nothing',
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'NAME', help: 'on: calls of this network or pod (NAME or NAMESPACE/NAME) only' },
     keep: { type: 'string', value: 'N', help: 'on: keep N calls of each verb; default: 100' },
+    all: { type: 'boolean', help: 'list: also calls of VERSION' },
     failures: { type: 'boolean', help: 'on, off: the keeping of failed calls, in place of the recording' },
   },
   examples: ['trestle record on --only shop/web', 'trestle record list', 'trestle record show', 'trestle record off'],
@@ -102,24 +105,30 @@ function list(input: Input): number {
   const records = all.filter(
     ({ id, ring }) => ring === 'records' || !all.some((each) => each.id === id && each.ring === 'records'),
   )
-  const rows = records.map((kept) => {
-    const record = recordOf(kept)
-    if (record === undefined) return [kept.id, '', kept.verb, '', '', 'not readable']
-    const { header, call, result } = record
-    const said = result.exit === 0 ? `${result.ms} ms` : `${result.msg ?? result.stdout.trim()}`.slice(0, 60)
-    const age = `${ageOf(Date.now() - Date.parse(header.time))} ago`
-    return [kept.id, age, call.verb, podOf(record), call.network ?? '', `${outcomeOf(record)}: ${said}`]
-  })
+  const rows = records.map(rowOf).filter(([, , verb]) => verb !== 'VERSION' || input.values['all'] === true)
   const title = ['ID', 'WHEN', 'VERB', 'POD', 'NETWORK', 'OUTCOME']
   const { record } = readSwitch(stateRoot())
   const areFailures = areFailuresKept(stateRoot())
   const only = record?.only === undefined ? '' : ` of ${record.only}`
-  const recording = `recording${only} is ${record === undefined ? 'off' : 'on'}`
-  const state = `${recording}; failed calls are ${areFailures ? '' : 'not '}kept\n`
+  // The key `record` of a configuration records also while the switch is off.
+  const isByKey = record === undefined && records.some(({ ring }) => ring === 'records')
+  const recording = isByKey ? '' : `recording${only} is ${record === undefined ? 'off' : 'on'}; `
+  const state = `${recording}failed calls are ${areFailures ? '' : 'not '}kept\n`
   const text = rows.length === 0 ? state : `${tableText(title, rows)}${state}`
   const documents = records.map(({ id, ring, verb, path }) => ({ id, ring, verb, file: path }))
   const document = { records: documents, record: record ?? false, failures: areFailures }
   return print(input, { command: 'record', document, text, code: exitCode.fine })
+}
+
+function rowOf(kept: Kept): readonly string[] {
+  const record = recordOf(kept)
+  if (record === undefined) return [kept.id, '', kept.verb, '', '', 'not readable']
+  const { header, call, result } = record
+  const { msg = result.stdout.trim() } = result
+  const id = errorIdOf(msg)
+  const said = result.exit === 0 ? `${result.ms} ms` : `${id === undefined ? '' : `[${id}] `}${msg.slice(0, 60)}`
+  const age = `${ageOf(Date.now() - Date.parse(header.time))} ago`
+  return [kept.id, age, call.verb, podOf(record), call.network ?? '', `${outcomeOf(record)}: ${said}`]
 }
 
 function show(input: Input, id: string | undefined): number {

@@ -53,6 +53,21 @@ export function pathOfRecord(id: string | undefined, root = stateRoot()): string
   )
 }
 
+/** The failed call that a person asks about: the newest, but an ADD before the DEL that cleans up behind it. */
+export function newestFailure(): CallRecord | undefined {
+  const [newest, ...others] = keptRecords(stateRoot(), ['failures'])
+  if (newest === undefined) return undefined
+  const failed = readRecord(newest.path)
+  const adds = failed.call.verb === 'DEL' ? others.filter(({ verb }) => verb === 'ADD') : []
+  const isOfSame = ({ call }: CallRecord) =>
+    call.containerId === failed.call.containerId && call.ifName === failed.call.ifName
+  for (const { path } of adds) {
+    const add = readRecord(path)
+    if (isOfSame(add)) return add
+  }
+  return failed
+}
+
 /** The record in a file. Throws CniError 5 for an unreadable file, 6 for a text that is no whole record. */
 export function readRecord(path: string): CallRecord {
   const text = textOf(path)

@@ -57,6 +57,11 @@ export function outcomeOf({ result, call }: CallRecord): string {
   return `${result.exit === 0 ? 'succeeded' : 'failed'}${by}`
 }
 
+/** The id at the end of trestle's own messages (cni/error.ts). */
+export function errorIdOf(message = ''): string | undefined {
+  return /\[([a-z\d, -]+)\]$/.exec(message)?.[1]
+}
+
 /** The pod, or the container without one. */
 export function podOf({ call }: CallRecord): string {
   return call.pod === undefined ? (call.containerId ?? '').slice(0, 13) : `${call.pod.namespace}/${call.pod.name}`

@@ -9,21 +9,19 @@ import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { readResult } from '../../cni/result-shapes.ts'
 import { parseObject } from '../../commands/record/configuration.ts'
-import { keptRecords } from '../../commands/record/ring.ts'
 import type { CallLine } from '../../commands/record/schema.ts'
 import { inputOf } from '../../commands/record/stand-in.ts'
-import { stateRoot } from '../../system/files/state.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import { networkOfFile } from '../by-hand/network.ts'
 import { requestConf } from '../node/list.ts'
 import { batchesOf, plansOf } from '../plan/plan.ts'
-import { type CallRecord, pathOfRecord, readRecord } from '../record/read.ts'
+import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { painted } from '../shell/findings.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot, thisProgram } from '../shell/self.ts'
-import { type Compared, differences, lineDifference, type Part } from './difference.ts'
+import { type Compared, differences, lineDifference, type Part, withoutMadeUp } from './difference.ts'
 import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts'
 
 export const replayCommand: Command = {
@@ -65,21 +63,28 @@ async function run(input: Input): Promise<number> {
   if (values['plan'] === true) return await comparePlan(input, record, stdin)
   requireRoot('replay', 'it makes network namespaces')
   const isKept = values['keep'] === true
+  const comparedBy = record.call.wraps === undefined ? (line: string) => line : withoutMadeUp(stdin)
+  const compare = (first: Compared, second: Compared, titles: Report['titles']) => {
+    const isOther = against !== undefined || values['conf'] !== undefined
+    const success = isOther ? 'the call goes well now' : 'the failure was not reproduced'
+    const remark = first.exit !== 0 && second.exit === 0 ? success : undefined
+    return report(input, { record, parts: differences(first, second, comparedBy), titles, remark })
+  }
   if (against === undefined) {
     const replayed = await runOnce(input, record, { file: programOf(record), stdin, isKept })
-    return report(input, { record, parts: differences(recorded(record), replayed), titles: ['recorded', 'replayed'] })
+    return compare(recorded(record), replayed, ['recorded', 'replayed'])
   }
   // The plugin that record.answer stands for is only being written.
   const isAnswered = record.call.answers === true
   const own = isAnswered ? 'recorded' : programOf(record)
   const first = isAnswered ? recorded(record) : await runOnce(input, record, { file: own, stdin, isKept: false })
   const second = await runOnce(input, record, { file: realpathSync(against), stdin, isKept })
-  return report(input, { record, parts: differences(first, second), titles: [own, against] })
+  return compare(first, second, [own, against])
 }
 
 function pathOf(word: string | undefined): string {
   if (word !== undefined && existsSync(word)) return word
-  const [failed] = word === undefined ? keptRecords(stateRoot(), ['failures']) : []
+  const failed = word === undefined ? newestFailure() : undefined
   return failed?.path ?? pathOfRecord(word)
 }
 
@@ -179,9 +184,11 @@ interface Report {
   readonly record: CallRecord
   readonly parts: readonly Part[]
   readonly titles: readonly [string, string]
+  /** What the difference means. */
+  readonly remark?: string | undefined
 }
 
-function report(input: Input, { record, parts, titles }: Report): number {
+function report(input: Input, { record, parts, titles, remark }: Report): number {
   const { call, header } = record
   const differs = parts.some(({ lines }) => lines.length > 0)
   const masked = call.stdin?.includes('***') ? 'secrets of the configuration are masked in the record\n' : ''
@@ -193,7 +200,9 @@ function report(input: Input, { record, parts, titles }: Report): number {
       .join('')}`
   })
   const head = `${call.verb} of record ${header.id}: - ${titles[0]}, + ${titles[1]}\n\n`
-  const verdict = differs ? '\nthe runs differ\n' : '\nboth runs are the same\n'
+  const verdict = differs
+    ? `\nthe runs differ${remark === undefined ? '' : `: ${remark}`}\n`
+    : '\nboth runs are the same\n'
   const document = { record: header.id, from: titles[0], to: titles[1], parts, differs }
   const code = differs ? exitCode.findings : exitCode.fine
   return print(input, { command: 'replay', document, text: `${head}${rows.join('')}${verdict}${masked}`, code })

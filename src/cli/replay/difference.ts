@@ -4,6 +4,7 @@
 import { parseObject } from '../../commands/record/configuration.ts'
 import { errorOf } from '../../commands/record/document.ts'
 import type { ExecLine } from '../../commands/record/schema.ts'
+import { errorIdOf } from '../record/text.ts'
 
 /** A run, recorded or replayed. Absent parts are not compared. */
 export interface Compared {
@@ -19,18 +20,20 @@ export interface Part {
   readonly lines: readonly string[]
 }
 
-export function differences(a: Compared, b: Compared): readonly Part[] {
+/** `comparedBy`: the part of a line that is compared. */
+export function differences(a: Compared, b: Compared, comparedBy: (line: string) => string): readonly Part[] {
+  const difference = (x: readonly string[], y: readonly string[]) => lineDifference(x, y, comparedBy)
   const [code, id] = [codeOf, idOf].map((read) => lineDifference([read(a)], [read(b)]))
   const kernel = Object.keys(a.kernel ?? {}).filter((title) => b.kernel?.[title] !== undefined)
   return [
     { title: 'exit status', lines: lineDifference([`${a.exit}`], [`${b.exit}`]) },
     { title: 'error code', lines: code ?? [] },
     { title: 'error id', lines: id ?? [] },
-    { title: 'answer', lines: lineDifference(answerLines(a.stdout), answerLines(b.stdout)) },
+    { title: 'answer', lines: difference(answerLines(a.stdout), answerLines(b.stdout)) },
     ...(a.executions === undefined || b.executions === undefined
       ? []
-      : [{ title: 'commands', lines: lineDifference(commandLines(a.executions), commandLines(b.executions)) }]),
-    ...kernel.map((title) => ({ title, lines: lineDifference(a.kernel?.[title] ?? [], b.kernel?.[title] ?? []) })),
+      : [{ title: 'commands', lines: difference(commandLines(a.executions), commandLines(b.executions)) }]),
+    ...kernel.map((title) => ({ title, lines: difference(a.kernel?.[title] ?? [], b.kernel?.[title] ?? []) })),
   ]
 }
 
@@ -39,7 +42,7 @@ function codeOf({ exit, stdout }: Compared): string {
 }
 
 function idOf({ exit, stdout }: Compared): string {
-  return exit === 0 ? 'none' : (/\[([a-z\d, -]+)\]$/.exec(errorOf(stdout).msg ?? '')?.[1] ?? 'none')
+  return exit === 0 ? 'none' : (errorIdOf(errorOf(stdout).msg) ?? 'none')
 }
 
 /** A document line by line, else the text. A time in an error is that of the run. */
@@ -62,17 +65,30 @@ function commandLines(executions: readonly Pick<ExecLine, 'argv' | 'stdin' | 'ex
   })
 }
 
+/** MACs and names of veths that another plugin makes up anew in each run, and not those that its `input` has. */
+export function withoutMadeUp(input: string): (line: string) => string {
+  const known = input.toLowerCase()
+  const madeUp = /\b(?:veth[\da-f]+|(?:[\da-f]{2}:){5}[\da-f]{2})\b/gi
+  return (line) => line.replace(madeUp, (word) => (known.includes(word.toLowerCase()) ? word : 'MADE-UP'))
+}
+
 /** The longest common subsequence decides; both are some hundred lines at most. */
-export function lineDifference(a: readonly string[], b: readonly string[]): readonly string[] {
+export function lineDifference(
+  a: readonly string[],
+  b: readonly string[],
+  comparedBy = (line: string) => line,
+): readonly string[] {
   const [x, y] = [a.slice(0, mostLines), b.slice(0, mostLines)]
+  const [keysX, keysY] = [x.map(comparedBy), y.map(comparedBy)]
   const length = Array.from({ length: x.length + 1 }, () => new Uint16Array(y.length + 1))
   const at = (i: number, j: number) => length[i]?.[j] ?? 0
   for (let i = x.length - 1; i >= 0; i--)
     for (let j = y.length - 1; j >= 0; j--)
-      (length[i] as Uint16Array)[j] = x[i] === y[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
+      (length[i] as Uint16Array)[j] =
+        keysX[i] === keysY[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
   const lines: string[] = []
   for (let i = 0, j = 0; i < x.length || j < y.length; ) {
-    if (i < x.length && j < y.length && x[i] === y[j]) [i, j] = [i + 1, j + 1]
+    if (i < x.length && j < y.length && keysX[i] === keysY[j]) [i, j] = [i + 1, j + 1]
     else if (j >= y.length || (i < x.length && at(i + 1, j) >= at(i, j + 1))) lines.push(`- ${x[i++]}`)
     else lines.push(`+ ${y[j++]}`)
   }

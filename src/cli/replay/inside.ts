@@ -123,8 +123,9 @@ function showAgain(path: string, fd: number): void {
   must('mount', ['-o', 'remount,bind,ro', path])
 }
 
-/** Paths as records have them (commands/record/world.ts): below the directory of one network. */
-const statePath = /^networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)$/
+/** Paths as records have them (commands/record/world.ts): below the directory of one network, and host ports. */
+const statePath =
+  /^(?:networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)|ports\/[\w.:%-]+)$/
 
 /** Throws CniError 6 for a path that leaves the state directory. */
 export function requireStatePaths(state: NodeWorld['state']): void {
@@ -191,12 +192,12 @@ function makeLivePods(): void {
 
 /** An uplink is an end of a veth pair: nothing behind it answers. */
 function makeLinks(node: NodeWorld | undefined): void {
-  for (const { name, mtu, isBridge, isUplink, addresses } of node?.links ?? []) {
+  for (const { name, mtu, isBridge, isUplink, isDown, addresses } of node?.links ?? []) {
     requireLinkName(name)
     if (isBridge) must('ip', ['link', 'add', 'name', name, 'type', 'bridge'])
     else makeVeth([], name)
     if (mtu !== undefined) ip(['link', 'set', name, 'mtu', `${mtu}`])
-    must('ip', ['link', 'set', name, 'up'])
+    if (!isDown) must('ip', ['link', 'set', name, 'up'])
     for (const address of addresses)
       ip(['address', 'add', address, 'dev', name, ...(familyOf(address) === 6 ? ['nodad'] : [])])
     const global = addresses.filter((address) => !address.startsWith('fe80'))
@@ -219,10 +220,11 @@ function makePair(netns: string, { host, pod, mtu, ips, routes, defaultRoutes }:
     ip(['-n', netns, 'route', 'add', dst, ...(gw === undefined ? [] : ['via', gw]), 'dev', pod.name])
 }
 
-/** A pod that had links before its ADD has them again. */
-function makePod({ call: { netns = '' }, pod }: ReplayInput): string {
+/** A pod that had links before its ADD has them again; a namespace that was not there is not there again. */
+function makePod({ call: { netns = '', isNetnsAbsent }, pod }: ReplayInput): string {
   if (netns === '') return ''
   const name = namedNetns(netns) ?? 'replay'
+  if (isNetnsAbsent) return namedNetns(netns) === undefined ? `/run/netns/${name}` : netns
   const path = makeNetns(name)
   const before = pod?.before ?? pod?.links.map(({ ifname }) => ifname) ?? []
   for (const ifname of before.filter((each) => each !== 'lo')) {

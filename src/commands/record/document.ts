@@ -56,6 +56,7 @@ export interface Recorded {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly seen: SeenCall
   readonly executions: readonly Execution[]
+  readonly isNetnsAbsent: boolean
   readonly standIn: { readonly wraps?: string; readonly answers?: true }
   readonly node: NodeWorld
   readonly pod: PodWorld | undefined
@@ -121,13 +122,14 @@ function variablesOf(env: Recorded['env']): Pick<CallLine, 'env' | 'otherEnv'> {
   }
 }
 
-function callOf({ subject, env, seen, standIn }: Recorded, length: number): CallLine {
+function callOf({ subject, env, seen, standIn, isNetnsAbsent }: Recorded, length: number): CallLine {
   // A configuration is replayed: it is cut last.
   const stdin = seen.stdin === undefined ? undefined : maskedText(seen.stdin)
   const most = Math.max(length, 16 * 1024)
   return {
     type: 'call',
     ...subject,
+    ...(isNetnsAbsent ? { isNetnsAbsent } : {}),
     program: process.execPath,
     ...variablesOf(env),
     ...(stdin === undefined ? {} : { stdin: stdin.slice(0, most) }),

@@ -126,7 +126,9 @@ function keep({ root, env, about, seen, executions }: Answered): void {
   const isFailedAdd = seen.exitCode !== 0 && subject.verb === 'ADD' && subject.netns !== ''
   const node = about.node ?? nodeWorld(root, subject.network)
   const pod = isFailedAdd ? podWorld(subject.netns, about.podLinks) : undefined
-  const recorded = { id: recordId(startedMs), startedMs, subject, env, seen, executions, standIn, node, pod }
+  const isNetnsAbsent = subject.netns !== '' && !existsSync(subject.netns)
+  const around = { node, pod, isNetnsAbsent }
+  const recorded = { id: recordId(startedMs), startedMs, subject, env, seen, executions, standIn, ...around }
   if (isFailure) unlessItFails(() => keepIn('failures', { root, recorded }))
   if (isAsked) unlessItFails(() => keepIn('records', { root, recorded, calls: settings.record?.keep ?? usualKeep }))
 }

@@ -30,6 +30,7 @@ const call = z
     ifName: text.optional(),
     netns: text.optional(),
     pod: z.strictObject({ namespace: text, name: text, uid: text.optional() }).optional(),
+    isNetnsAbsent: z.literal(true).optional().describe('nothing was at the path of netns'),
     env: variables.describe('the six CNI_ variables of the specification, PATH and those of OpenTelemetry'),
     otherEnv: z.array(text).describe('the other variables, by name only'),
     stdin: text.optional(),
@@ -85,11 +86,14 @@ const nodeWorld = z
           mtu: z.int().optional(),
           isBridge: z.literal(true).optional(),
           isUplink: z.literal(true).optional().describe('has a default route'),
+          isDown: z.literal(true).optional(),
           addresses: z.array(text),
         }),
       )
       .describe('uplinks and bridges'),
-    state: z.record(text, z.union([stateText, stateLink])).describe('files of the network below the state directory'),
+    state: z
+      .record(text, z.union([stateText, stateLink]))
+      .describe('files below the state directory, of the network and of reserved host ports'),
     isStateWhole: z.boolean(),
   })
   .describe('the node around the call: before it, or for a kept failure after it')

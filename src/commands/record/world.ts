@@ -4,10 +4,8 @@
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
 import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
-import { isOwnSysfs, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
@@ -21,25 +19,28 @@ export function nodeWorld(root: string, network: string | undefined): NodeWorld 
   return { type: 'world', of: 'node', links: links(), state: state.files, isStateWhole: state.isWhole }
 }
 
+/** `ip` tells also of a link that is down or has no carrier, with its addresses. */
 function links(): NodeWorld['links'] {
   const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()])
-  const addresses = networkInterfaces()
-  // A process that entered a network namespace alone has the /sys of another one: it shows no bridges then.
-  const isBridge = (name: string) => isOwnSysfs() && existsSync(`/sys/class/net/${name}/bridge`)
-  const names = namesIn('/proc/sys/net/ipv4/conf').filter((name) => uplinks.has(name) || isBridge(name))
-  return names.map((name) => ({
-    name,
-    ...mtuOf(name),
-    ...(isBridge(name) ? { isBridge: true as const } : {}),
-    ...(uplinks.has(name) ? { isUplink: true as const } : {}),
-    addresses: (addresses[name] ?? []).flatMap(({ cidr }) => cidr ?? []),
+  const all = (shownBy('ip', ['-j', '-d', 'address', 'show']) ?? []) as unknown as readonly ShownLink[]
+  const chosen = all.filter(({ ifname, linkinfo }) => uplinks.has(ifname) || linkinfo?.info_kind === 'bridge')
+  return chosen.map(({ ifname, mtu, flags, linkinfo, addr_info }) => ({
+    name: ifname,
+    mtu,
+    ...(linkinfo?.info_kind === 'bridge' ? { isBridge: true as const } : {}),
+    ...(uplinks.has(ifname) ? { isUplink: true as const } : {}),
+    ...(flags.includes('UP') ? {} : { isDown: true as const }),
+    addresses: addr_info.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
   }))
 }
 
-/** The link's own MTU, which its IPv6 MTU may be below. */
-function mtuOf(name: string): { readonly mtu?: number } {
-  const mtu = Number(isOwnSysfs() ? textOf(`/sys/class/net/${name}/mtu`) : readKey(`net/ipv6/conf/${name}/mtu`))
-  return mtu > 0 ? { mtu } : {}
+/** What `ip -j -d address show` has of a link. */
+interface ShownLink {
+  readonly ifname: string
+  readonly mtu: number
+  readonly flags: readonly string[]
+  readonly linkinfo?: { readonly info_kind?: string }
+  readonly addr_info: readonly { readonly local: string; readonly prefixlen: number }[]
 }
 
 /** The links of default routes: the destination is zero. */
@@ -81,6 +82,7 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
     isWhole &&= bytes <= most.bytes && Object.keys(files).length < most.files
     if (!isWhole) return
     const text = readFileSync(`${root}/${path}`, 'utf8')
+    if (path.startsWith('ports/') && isOfDead(text)) return
     files[path] = isOfDead(text) ? { text, isOfDead: true } : { text }
     seen.set(stat.ino, path)
   }
@@ -89,6 +91,8 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
   for (const kind of ['pending', 'attachments', 'addresses', 'cooling']) {
     for (const file of namesIn(`${root}/${directory}/${kind}`)) take(`${directory}/${kind}/${file}`)
   }
+  // Host ports are of the node: a pod of another network may have one.
+  for (const file of namesIn(`${root}/ports`)) take(`ports/${file}`)
   return { files, isWhole }
 }
 
@@ -98,7 +102,7 @@ function isOfDead(text: string): boolean {
   return path !== undefined && !existsSync(path)
 }
 
-/** A call's answer is given already, but its runtime waits for its end. */
+/** A runtime waits for the answer, or after it for the end of the call. */
 const toolMs = 2000
 
 /** The pod's namespace, and the links of `before`; undefined where it cannot be looked at. */
@@ -127,16 +131,19 @@ function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefi
   } catch {
     return undefined
   }
-  const stdio = ['ignore' as const, 'pipe' as const, 'pipe' as const, netns.fd]
-  const env = { PATH: pathWithTools(), LC_ALL: 'C' }
-  const show: Show = (...words) => {
-    const options = { encoding: 'utf8' as const, timeout: toolMs, env, stdio }
-    const { status, stdout } = spawnSync('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], options)
-    return status === 0 ? (JSON.parse(stdout || '[]') as PodWorld['links']) : undefined
-  }
+  const show: Show = (...words) => shownBy('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], netns.fd)
   try {
     return look(show)
   } finally {
     closeNetns(netns)
   }
+}
+
+/** `fd`: descriptor 3 of the program. */
+function shownBy(file: string, args: readonly string[], fd?: number): PodWorld['links'] | undefined {
+  const stdio = ['ignore' as const, 'pipe' as const, 'ignore' as const, ...(fd === undefined ? [] : [fd])]
+  const env = { PATH: pathWithTools(), LC_ALL: 'C' }
+  const options = { encoding: 'utf8' as const, timeout: toolMs, maxBuffer: 16 * 1024 * 1024, env, stdio }
+  const { status, stdout } = spawnSync(file, args, options)
+  return status === 0 ? (JSON.parse(stdout || '[]') as PodWorld['links']) : undefined
 }

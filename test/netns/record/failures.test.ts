@@ -93,6 +93,18 @@ it('keeps the last 50 of all verbs, of which no STATUS that fails again and agai
   expect(kept()).toEqual([0, 50, 2])
 }, 120_000)
 
+it('`trestle last` shows the ADD, not the failed DEL that cleans up behind it; a list has the ids of errors', () => {
+  const { msg = '' } = failedAdd().json ?? {}
+  expect(host.cni('DEL', '{', { id: 'a', netns, args }).code).toBe(1)
+  expect(command(host, 'last').stdout).toMatch(/^ADD failed/)
+  const id = /\[[a-z-]+\]$/.exec(msg)?.[0]
+  expect(id).toBeDefined()
+  expect(command(host, 'record', 'list').stdout).toMatch(/ADD .*failed: \[[a-z-]+\] /)
+  expect(command(host, 'record', 'list').stdout).toContain(`failed: ${id} `)
+  expect(host.cni('DEL', '{', { id: 'other', netns, args }).code).toBe(1)
+  expect(command(host, 'last').stdout).toMatch(/^DEL failed/)
+})
+
 it('keeps none when failures are switched off', () => {
   writeFileSync(`${host.stateDir}/failures.off`, '')
   failedAdd()

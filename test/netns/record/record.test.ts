@@ -53,6 +53,8 @@ describe('trestle record on', () => {
     expect(runs.find(({ argv }) => argv[0] === 'nft')?.stdin).toContain('trestle')
     expect(runs.every(({ ms }) => ms !== undefined)).toBe(true)
     expect(host.run('grep', ['-r', 'CANARY', host.stateDir]).stdout).toBe('')
+    expect(record('list').stdout).not.toContain('VERSION')
+    expect(record('list', '--all').stdout).toContain('VERSION')
     expect(record('off').code).toBe(0)
     host.cni('STATUS', conf)
     expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(1)
@@ -133,6 +135,8 @@ describe('the key record', () => {
       stderr: 'grumble\n',
     })
     expect(lineOf(lines, 'result')).toMatchObject({ exit: 3, code: 7, stdout: add.stdout, stderr: 'grumble\n' })
+    expect(record('list').stdout).toMatch(/ADD[\s\S]*by other[\s\S]*\nfailed calls are kept\n$/)
+    expect(record('--help').stdout).toMatch(/"record": \{"wrap": "bridge"\}[\s\S]*"record": \{"answer":/)
   })
 
   it.each([

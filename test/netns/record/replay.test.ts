@@ -88,6 +88,48 @@ it('what a wrapped plugin left in the pod when it failed was not there before', 
   expect(host.run('env', words).stdout).toContain('both runs are the same')
 })
 
+it('a failed ADD fails again: a bridge that is down, a namespace that is not there, a host port of another network', () => {
+  const again = () => expect(replay().stdout, replay().stderr).toMatch(/ok +exit status[\s\S]*both runs are the same/)
+  host.run('ip', ['link', 'add', 'br-again', 'type', 'bridge'])
+  host.run('ip', ['address', 'add', '10.99.0.1/24', 'dev', 'br-again'])
+  expect(host.cni('ADD', conf, { netns }).code).toBe(1)
+  const [file = ''] = recordFiles(host, 'failures', 'ADD')
+  expect(readFileSync(`${host.stateDir}/${file}`, 'utf8')).toContain('"isDown":true,"addresses":["10.99.0.1/24"]')
+  again()
+  host.run('ip', ['link', 'delete', 'br-again'])
+  expect(host.cni('ADD', conf, { netns: '/run/netns/none' }).code).toBe(1)
+  again()
+  const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }]
+  const other = {
+    ...conf,
+    name: 'others',
+    bridge: 'br-other',
+    podcidr: '10.95.0.0/24',
+    runtimeConfig: { portMappings },
+  }
+  expect(host.cni('ADD', other, { id: 'other', netns: host.pod('b') }).code).toBe(0)
+  expect(host.cni('ADD', { ...conf, runtimeConfig: { portMappings } }, { netns }).json).toMatchObject({ code: 104 })
+  // The other network's rules are not there, and details name the state directory.
+  expect(replay().stdout).toMatch(/ok +exit status\s+ok +error code\s+ok +error id/)
+}, 120_000)
+
+it('what a wrapped plugin makes up anew in each run is the same, and a failure that is gone is told', () => {
+  const script = `#!/bin/sh
+cat >/dev/null; [ -e ${path}/broken ] && echo '{"code":77,"msg":"no"}' && exit 1
+x=$(od -An -N4 -tx1 /dev/urandom | tr -d ' ')
+echo '{"cniVersion":"1.0.0","interfaces":[{"name":"veth'$x'","mac":"02:00:'$(echo $x | sed 's/../&:/g;s/:$//')'"}]}'
+`
+  writeFileSync(`${path}/random`, script, { mode: 0o755 })
+  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  const call = () => host.cni('ADD', { ...conf, record: { wrap: 'random' } }, { netns, path })
+  expect(call().code).toBe(0)
+  expect(host.run('env', words).stdout).toContain('both runs are the same')
+  writeFileSync(`${path}/broken`, '')
+  expect(call().code).toBe(1)
+  rmSync(`${path}/broken`)
+  expect(host.run('env', words).stdout).toContain('the runs differ: the failure was not reproduced')
+})
+
 it('--plan runs nothing, and compares with what this build would run, on the uplink and with the address recorded', () => {
   command(host, 'record', 'on')
   host.cni('ADD', conf, { netns })
