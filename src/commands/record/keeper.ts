@@ -83,7 +83,7 @@ function askedBy(env: Environment, stdin: string, bySwitch: Settings): Asked {
   const conf = parseObject(stdin) ?? {}
   const subject = subjectOf(env, conf)
   const settings = { ...settingsOf(conf), ...bySwitch }
-  const node = isRecorded(settings, subject) ? nodeWorld(stateRoot(), subject.network) : undefined
+  const node = isRecorded(settings, subject) ? nodeWorld(stateRoot(), subject) : undefined
   // Another plugin that delegates to trestle passes its own configuration on.
   const isOwnType = ownTypes().includes(String(conf['type']))
   return { subject, settings, node, isOwnType, ofPlugin: [], startedMs: Date.now() - nowMs() }
@@ -124,7 +124,7 @@ function keep({ root, env, about, seen, executions }: Answered): void {
   const [isFailure, isAsked] = [seen.exitCode !== 0 && areFailuresKept(root), isRecorded(settings, subject)]
   if (!isFailure && !isAsked) return
   const isFailedAdd = seen.exitCode !== 0 && subject.verb === 'ADD' && subject.netns !== ''
-  const node = about.node ?? nodeWorld(root, subject.network)
+  const node = about.node ?? nodeWorld(root, subject)
   const pod = isFailedAdd ? podWorld(subject.netns, about.podLinks) : undefined
   const isNetnsAbsent = subject.netns !== '' && !existsSync(subject.netns)
   const around = { node, pod, isNetnsAbsent }

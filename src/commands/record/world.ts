@@ -13,10 +13,14 @@ import type { NodeWorld, PodWorld } from './schema.ts'
 /** Of a network with hundreds of pods a part is kept: to read all of it would hold up each call. */
 const most = { bytes: 128 * 1024, files: 200 }
 
-/** The node as it is: uplinks, bridges, and the state of the network. */
-export function nodeWorld(root: string, network: string | undefined): NodeWorld {
+/** Calls about an attachment. A runtime asks the others twice a second: no process is started for those. */
+const aboutLinks = ['ADD', 'CHECK', 'DEL']
+
+/** The node as it is: uplinks and bridges for a call about an attachment, and the state of the network. */
+export function nodeWorld(root: string, { network, verb }: { network?: string | undefined; verb: string }): NodeWorld {
   const state = network === undefined ? { files: {}, isWhole: true } : stateOf(root, networkDirName(network))
-  return { type: 'world', of: 'node', links: links(), state: state.files, isStateWhole: state.isWhole }
+  const seen = aboutLinks.includes(verb) ? links() : []
+  return { type: 'world', of: 'node', links: seen, state: state.files, isStateWhole: state.isWhole }
 }
 
 /** `ip` tells also of a link that is down or has no carrier, with its addresses. */
