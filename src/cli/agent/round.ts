@@ -54,7 +54,7 @@ export interface Known {
   here?: Made<Here>
   mode?: ModeChoice
   place?: Made<Place>
-  /** Routes that the kernel refused, and the digest of the table at that time. */
+  /** Routes that the kernel refused, and the text of the others' routes at that time. */
   refused?: { readonly beside: string; readonly ways: ReadonlySet<string> } | undefined
   pools?: readonly PoolLook[]
   mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }

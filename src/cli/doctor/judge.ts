@@ -102,7 +102,7 @@ function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] 
     })
 }
 
-/** Raises the limit at once, to half more than the use. Undefined: the diagnosis has the command. */
+/** Raises the limit at once, to a power of two of at least twice the use. Undefined: the diagnosis has the command. */
 function raiseCommand({ raisedBy, used, most }: LimitFacts): string | undefined {
   const enough = 2 ** Math.ceil(Math.log2(Math.max(used, most) * 2))
   return raisedBy && `sysctl -w ${raisedBy.map((name) => `${name}=${enough}`).join(' ')}`

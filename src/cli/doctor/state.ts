@@ -23,7 +23,7 @@ import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
-import { misplaced } from '../node/misplaced.ts'
+import { blockedDirectories } from '../node/blocked-directories.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
 
 /** Each pod costs a process in its namespace, so the number is bounded. */
@@ -75,7 +75,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     attachments: await judgeAll(context, listed),
     reservations: await judgeReservations(context, listed),
     orphans: await judgeOrphans(context, listed),
-    inTheWay: misplaced(),
+    inTheWay: blockedDirectories(),
     damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
     ports: live.flatMap(listeners),
     mtus: live.flatMap((record) => {

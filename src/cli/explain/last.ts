@@ -21,7 +21,8 @@ export const lastCommand: Command = {
   summary: 'show the newest call that failed, its cause and its cure',
   description: [
     'Shows the newest CNI call that failed on this node: what the runtime asked, what was run, what failed, cause and',
-    'cure. trestle keeps the last 50 failed calls, at most 2 MB, secrets masked. `trestle record list` shows them all,',
+    'cure. trestle keeps the last 50 failed calls (of STATUS 2), at most 2 MB, secrets masked. `trestle record list`',
+    'shows them all,',
     '`trestle record show ID` everything of one, `trestle record off --failures` ends it. Exit code 1: a failed call',
     'is shown.',
   ].join('\n'),

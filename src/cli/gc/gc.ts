@@ -24,7 +24,7 @@ import {
 } from '../../plan/recovery/verdicts.ts'
 import { requireState, setAside } from '../../system/files/state.ts'
 import { collectByList } from '../by-hand/gc.ts'
-import { misplaced } from '../node/misplaced.ts'
+import { blockedDirectories } from '../node/blocked-directories.ts'
 import { isSocket, runtimeSockets } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
@@ -104,7 +104,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   progress('looking at attachments')
   if (isApplied) requireState()
   let verdicts = await judgeAll(context, living.listed)
-  const inTheWay = misplaced()
+  const inTheWay = blockedDirectories()
   if (isApplied) {
     for (const path of inTheWay) setAside(path)
     await heal(context)

@@ -22,7 +22,7 @@ export interface RouteFacts {
   readonly refused: ReadonlySet<string>
 }
 
-/** `wanted`: routes that are to be there when all changes are made. `beside`: the table but the agent's own routes. */
+/** `wanted`: routes that are to be there when all changes are made. `beside`: the table without the agent's own routes. */
 export interface RoutePlan {
   readonly changes: readonly RouteChange[]
   readonly wanted: number

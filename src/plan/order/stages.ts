@@ -124,7 +124,7 @@ export function ownOps(spec: AttachmentSpec): { readonly own: readonly Op[]; rea
   return { own: [...hostOps(spec), ...queueingOps(spec), ...pod], settings: afterRuleOps(spec) }
 }
 
-/** What guards come first for: settings of the host's links, and flows that began without the rules. */
+/** Stages that wait for the rules, which guard them: settings of the host's links, and the end of older flows. */
 export function lastStages(spec: AttachmentSpec, after: readonly string[], warns: boolean): readonly Stage[] {
   const ports = spec.hostPorts?.ports ?? []
   return [

@@ -41,7 +41,8 @@ export async function runPlan(place: PlanPlace, plan: Plan, beside: Beside): Pro
   for (const stage of plan.stages) under.ended.set(stage.id, runStage(under, stage))
   const outcomes = await Promise.all(under.ended.values())
   under.begun.end()
-  // Started for what does not come now. They learn of links when they start: the next plan has its own.
+  // Tools that were started for stages which do not come any more. They know the links of their start: the next plan
+  // starts its own.
   if (outcomes.some(({ failed }) => failed !== undefined)) await place.prestarted?.discard()
   return { plan, outcomes }
 }

@@ -14,7 +14,7 @@ import { onHost, pathWithTools } from './programs.ts'
 import { forking, inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
-/** Hands out how to give a process its input: once, and all of it. It is in the pipe, and its end, when that returns. */
+/** Receives a function that gives a process its whole input, once: when that returns, the input is in the pipe and ended. */
 type Later = (give: (text: string) => void) => void
 
 /** One process to run. `netnsFd` becomes its descriptor 3; with `hasHome` our own network namespace is 4. */

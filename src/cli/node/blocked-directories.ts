@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands where a directory of state belongs: every call would stumble over it.
+// Directories of the state that cannot be made, since a file or a link has their path: every call would fail.
 
 import { lstatSync } from 'node:fs'
 import { networkDirectories, stateRoot } from '../../system/files/state.ts'
 import { portsDirectory } from '../../system/store/reservations.ts'
 
-/** The paths of it. */
-export function misplaced(): readonly string[] {
+/** The paths, absolute. */
+export function blockedDirectories(): readonly string[] {
   const ofNetworks = networkDirectories().flatMap((files) => {
     return [files.directory, files.locks, files.pending, files.attachments, files.addresses, files.cooling]
   })
