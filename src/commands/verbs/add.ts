@@ -115,23 +115,31 @@ async function orUndo<T>(addition: Addition, record: AttachmentRecord, body: () 
   try {
     return await body()
   } catch (error) {
-    const { context, files, call, conf } = addition
-    const stored = findRecords(files, record.key)
-    const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
-    // A lock that stays held: the intent record is there for a later call, and the error that counts is the first one.
-    const failures = [
-      ...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),
-    ]
-    if (conf.ipam.kind === 'delegated') {
-      // CNI spec 1.1.0, section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
-      const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
-      await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
-    }
-    await removeWhenEmpty(contextOfTeardown(context), files)
-    const unreported = failures.filter((failure) => !isSameMissing(failure, error))
+    const unreported = (await undo(addition, record)).filter((failure) => !isSameMissing(failure, error))
     for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
     throw error
   }
+}
+
+/** Never throws: the error of the ADD counts. Where a step fails, the intent record is there for a later call. */
+async function undo({ context, files, call, conf }: Addition, record: AttachmentRecord): Promise<readonly Error[]> {
+  const failures: Error[] = []
+  const attempt = async (step: () => Promise<unknown>) => {
+    await step().catch((failure: Error) => failures.push(failure))
+  }
+  await attempt(async () => {
+    const stored = findRecords(files, record.key)
+    const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
+    failures.push(...(await teardown(contextOfTeardown(context), files, latest)))
+  })
+  const { ipam, stdin } = conf
+  if (ipam.kind === 'delegated') {
+    // CNI spec 1.1.0, section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
+    const lease = { type: ipam.type, path: call.path, stdin, attachment: call }
+    await attempt(() => returnLease(context, lease))
+  }
+  await attempt(() => removeWhenEmpty(contextOfTeardown(context), files))
+  return failures
 }
 
 /** Whether DEL failed as ADD did because the plugin is absent: it has nothing to undo, and the ADD's error says so. */
