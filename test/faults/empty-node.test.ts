@@ -5,11 +5,11 @@ import { expect, it } from 'vitest'
 import { openFaultNode } from '../support/faults/fault-node.ts'
 import { featureSets } from '../support/faults/fault-sets.ts'
 import { listingTools, toolStrikes } from '../support/faults/fault-strikes.ts'
-import { isLong, undisturbed, wrongOf } from '../support/faults/fault-suite.ts'
+import { undisturbed, wrongOf } from '../support/faults/fault-suite.ts'
 import type { ToolCall } from '../support/faults/faults.ts'
 
 const minutes = 60_000
-const sets = isLong ? Object.values(featureSets) : [featureSets.whole]
+const sets = Object.values(featureSets)
 
 it.each(sets)(
   '$title: the first ADD of a node, at a process that it starts',
@@ -25,7 +25,7 @@ it.each(sets)(
     const seen: ToolCall[] = []
     const wrong = [...(await onNode((node) => undisturbed(node, 'first ADD', listingTools(seen))))]
     expect(seen.length).toBeGreaterThan(0)
-    for (const strike of toolStrikes(seen, isLong ? 'all' : 'two')) {
+    for (const strike of toolStrikes(seen, 'all')) {
       wrong.push(
         ...(await onNode((node) =>
           wrongOf(node, { verb: 'first ADD', strikes: [strike], name: 'first ADD of the node' }),

@@ -94,8 +94,8 @@ export function hangStrikes(calls: readonly ToolCall[]): readonly Strike[] {
   return calls.map((at) => toolStrike(at, { kind: 'hang' }))
 }
 
-/** How many faults are tried at each process: all, four (an error, a line, a kill, a SIGTERM), or two of these in turn. */
-export type Extent = 'all' | 'four' | 'two'
+/** Of the faults at each process: all, or two in turn of an error, a line, a kill and a SIGTERM. */
+export type Extent = 'all' | 'two'
 
 /** The faults to try at these processes. */
 export function toolStrikes(calls: readonly ToolCall[], extent: Extent): readonly Strike[] {
@@ -111,7 +111,6 @@ function faultsOf(at: ToolCall, index: number, extent: Extent): readonly Fault[]
   const isHeld = index % 4 < 2
   const kill: Fault = { kind: isHeld ? 'kill-held' : 'kill-after' }
   const term: Fault = { kind: isHeld ? 'term-after' : 'term-before' }
-  if (extent === 'four') return [error, ...(line === error ? [] : [line]), kill, term]
   return index % 2 === 0 ? [error, kill] : [line, term]
 }
 
