@@ -23,12 +23,16 @@ export function nodeWorld(root: string, { network, verb }: { network?: string | 
   return { type: 'world', of: 'node', links: seen, state: state.files, isStateWhole: state.isWhole }
 }
 
-/** `ip` tells also of a link that is down or has no carrier, with its addresses. */
+/**
+ * `ip` tells also of a link that is down or has no carrier, with its addresses. It is asked for these links alone, in
+ * one process: those of all pods would make each record longer to write.
+ */
 function links(): NodeWorld['links'] {
-  const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()])
-  const all = (shownBy('ip', ['-j', '-d', 'address', 'show']) ?? []) as unknown as readonly ShownLink[]
-  const chosen = all.filter(({ ifname, linkinfo }) => uplinks.has(ifname) || linkinfo?.info_kind === 'bridge')
-  return chosen.map(({ ifname, mtu, flags, linkinfo, addr_info }) => ({
+  const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()].filter(isPlainName))
+  const lines = [...[...uplinks].map((name) => `address show dev ${name}`), 'address show type bridge']
+  const shown = (shownBy('ip', ['-j', '-d', '-batch', '-'], { input: lines.join('\n') }) ?? []) as unknown
+  const byName = new Map((shown as readonly ShownLink[]).map((link) => [link.ifname, link]))
+  return [...byName.values()].map(({ ifname, mtu, flags, linkinfo, addr_info }) => ({
     name: ifname,
     mtu,
     ...(linkinfo?.info_kind === 'bridge' ? { isBridge: true as const } : {}),
@@ -36,6 +40,11 @@ function links(): NodeWorld['links'] {
     ...(flags.includes('UP') ? {} : { isDown: true as const }),
     addresses: addr_info.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
   }))
+}
+
+/** Whether `ip -batch` reads the name as one word. */
+function isPlainName(name: string): boolean {
+  return /^[\w.:-]+$/.test(name)
 }
 
 /** What `ip -j -d address show` has of a link. */
@@ -135,7 +144,7 @@ function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefi
   } catch {
     return undefined
   }
-  const show: Show = (...words) => shownBy('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], netns.fd)
+  const show: Show = (...words) => shownBy('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], { fd: netns.fd })
   try {
     return look(show)
   } finally {
@@ -143,11 +152,16 @@ function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefi
   }
 }
 
-/** `fd`: descriptor 3 of the program. */
-function shownBy(file: string, args: readonly string[], fd?: number): PodWorld['links'] | undefined {
-  const stdio = ['ignore' as const, 'pipe' as const, 'ignore' as const, ...(fd === undefined ? [] : [fd])]
+/** `fd`: descriptor 3 of the program. Each line of the answer is a list. */
+function shownBy(
+  file: string,
+  args: readonly string[],
+  { input = '', fd }: { input?: string; fd?: number },
+): PodWorld['links'] | undefined {
+  const stdio = ['pipe' as const, 'pipe' as const, 'ignore' as const, ...(fd === undefined ? [] : [fd])]
   const env = { PATH: pathWithTools(), LC_ALL: 'C' }
-  const options = { encoding: 'utf8' as const, timeout: toolMs, maxBuffer: 16 * 1024 * 1024, env, stdio }
+  const options = { encoding: 'utf8' as const, timeout: toolMs, maxBuffer: 16 * 1024 * 1024, env, stdio, input }
   const { status, stdout } = spawnSync(file, args, options)
-  return status === 0 ? (JSON.parse(stdout || '[]') as PodWorld['links']) : undefined
+  if (status !== 0) return undefined
+  return stdout.split('\n').flatMap((line) => (line.trim() === '' ? [] : (JSON.parse(line) as PodWorld['links'])))
 }

@@ -60,23 +60,23 @@ export function usualPlan(making: Making): UsualPlan {
       ? { proof: { kind: 'same bridge', bridge: wanted.bridge.name, mac: wanted.bridge.mac } as const }
       : {}),
   }
-  const before = [links, ...rules.all]
-  const { side, stages } = podAndRest(making, before)
+  const { side, stages } = podAndRest(making, { links: [links], rules: rules.all })
   const because = 'the network is set up as it is configured'
-  return { plan: planOf({ id: 'usual', because, stages: [...before, ...stages] }), links, rules, side }
+  return { plan: planOf({ id: 'usual', because, stages: [links, ...rules.all, ...stages] }), links, rules, side }
 }
 
 /** The pod's side of a network that was just set up. */
 export function podPlan(making: Making): Pick<UsualPlan, 'plan' | 'side'> {
-  const { side, stages } = podAndRest(making, [])
+  const { side, stages } = podAndRest(making, { links: [], rules: [] })
   return { plan: planOf({ id: 'pod', because: 'the network is set up now', stages }), side }
 }
 
-/** `before`: the stages of links and rules in the same plan, those of links first. */
-function podAndRest({ facts, spec }: Making, before: readonly Stage[]) {
-  const ids = before.map(({ id }) => id)
-  const side = podStages(spec, { after: ids.slice(0, 1), starts: ids.slice(0, 2), isMade: facts.isMade })
-  const all = [...ids, ...side.all.map(({ id }) => id)]
+/** `before`: stages of the same plan. The pod's side waits for the links; its tools start with the first rules. */
+function podAndRest({ facts, spec }: Making, before: Readonly<Record<'links' | 'rules', readonly Stage[]>>) {
+  const [links, rules] = [before.links.map(({ id }) => id), before.rules.map(({ id }) => id)]
+  const starts = [...links, ...rules.slice(0, 1)]
+  const side = podStages(spec, { after: links, starts, isMade: facts.isMade })
+  const all = [...links, ...rules, ...side.all.map(({ id }) => id)]
   return { side, stages: [...side.all, ...lastStages(spec, all, warnsOf(facts.conf))] }
 }
 

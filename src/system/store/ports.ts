@@ -28,7 +28,7 @@ export interface PortRequest {
 
 /** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
 export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
-  for (const port of ports) if (!(await isReserved(request, port))) throw portTaken(port, request.key)
+  for (const port of ports) if (!(await reservePort(request, port))) throw portTaken(port, request.key)
   // Our names first, then one look at the others: of two that ask at once, at least one sees the other.
   for (const { port, name, other } of conflicts(ports)) {
     if (isOurs(request, other) || (await isFreed(request, other))) continue
@@ -44,7 +44,8 @@ export async function releasePorts(of: Releasing, ports: readonly HostPort[] | u
   await release(of, { network: undefined, known, purpose: 'release host ports', remove })
 }
 
-async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
+/** False where another attachment has the port. */
+async function reservePort(request: PortRequest, port: HostPort): Promise<boolean> {
   const name = reservationName(port)
   const file = `${portsDirectory()}/${name}`
   if (linkOnce(request.intentFile, file) || isOurs(request, name)) return true

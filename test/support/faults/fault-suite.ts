@@ -43,7 +43,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
       30 * minutes,
     )
 
-    it.for(roundVerbs)(
+    it.for(isLong ? roundVerbs : (['steady ADD', 'DEL'] as const))(
       '%s, killed or refused at a system call of its own',
       { timeout: 30 * minutes },
       async (verb, test) => {
