@@ -36,10 +36,11 @@ let compiled: readonly Compiled[] | undefined
 
 /** Compiles the patterns with the first text, for other commands' start-up. Case is ignored: releases differ in it. */
 function errors(): readonly Compiled[] {
-  const compile = (source: string | undefined) => (source === undefined ? undefined : new RegExp(source, 'i'))
+  const compile = (source: string | undefined, flags: string) =>
+    source === undefined ? undefined : new RegExp(source, flags)
   compiled ??= patterns().wordings.map(({ id, pattern, retold, unless }) => {
     const known = diagnosis(id) as KnownError
-    return { known, pattern: new RegExp(pattern, 'i'), retold: compile(retold), unless: compile(unless) }
+    return { known, pattern: new RegExp(pattern, 'gi'), retold: compile(retold, 'gi'), unless: compile(unless, 'i') }
   })
   return compiled
 }
@@ -60,12 +61,14 @@ function asRetold(text: string): readonly Match[] {
   return all.slice(0, 1)
 }
 
+/** The first place with the words of the error that is about no other matter. */
 function matchOf(text: string, { known, unless }: Compiled, pattern: RegExp): readonly Match[] {
-  const match = pattern.exec(text)
-  if (match === null) return []
-  const line = lineAround(text, match.index)
-  const isOther = unless?.test(line) === true || (known.words === 'shared' && otherMatters.test(line))
-  return isOther ? [] : [{ ...known, ...wordsOf(match) }]
+  for (const match of text.matchAll(pattern)) {
+    const line = lineAround(text, match.index)
+    const isOther = unless?.test(line) === true || (known.words === 'shared' && otherMatters.test(line))
+    if (!isOther) return [{ ...known, ...wordsOf(match) }]
+  }
+  return []
 }
 
 function lineAround(text: string, index: number): string {

@@ -37,6 +37,11 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
   ['plugin bridge does not support config version "1.1.0"', ['version-not-supported']],
   ['rpc error: code = Unknown desc = failed to find network info for sandbox "3fe3"', ['no-pod-address']],
   ['Startup probe failed: dial tcp 10.244.1.58:7878: i/o timeout', ['probe-times-out']],
+  // The same words about an image stand first.
+  [
+    'Failed to pull image "a": dial tcp 10.96.0.1:443: i/o timeout\nplugin type="calico" failed (add): Get "https://10.96.0.1:443/apis": dial tcp 10.96.0.1:443: i/o timeout',
+    ['api-unreachable'],
+  ],
   [
     'Liveness probe failed: Get "http://10.240.0.5:8080/healthz": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
     ['probe-times-out'],
