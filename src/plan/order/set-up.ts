@@ -9,6 +9,7 @@ import { mergeNetworks } from '../../drivers/specs.ts'
 import { localnetOps } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { agreeOnAddresses, withFormerGateways } from '../ipam/bridge-addresses.ts'
 import { isAbandoned, judgePlaces, overlapError, wasSetUp } from '../ipam/range-overlap.ts'
@@ -68,12 +69,24 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const seen = { sysctls, ...(vlans && { vlans }) }
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
-  const missing = host === undefined ? links : difference(links, { host, ...seen }).map(({ op }) => op)
+  const left = host && withoutAddresses(host, corrections)
+  const missing = left === undefined ? links : difference(links, { host: left, ...seen }).map(({ op }) => op)
   const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const kept = withFormerGateways(network, { before, host }, corrections)
   const ops = [...removals, ...corrections, ...missing, ...settings]
   return settingUp({ network: kept, others, shared }, ops, setting.own(shared))
+}
+
+/** What `corrections` take off is not there: an IPv6 address is put there anew with a longer prefix. */
+function withoutAddresses(host: ObservedNamespace, corrections: readonly Op[]): ObservedNamespace {
+  const links = new Map(host.links)
+  for (const op of corrections) {
+    const link = op.kind === 'addr.del' ? links.get(op.dev) : undefined
+    if (op.kind !== 'addr.del' || link === undefined) continue
+    links.set(op.dev, { ...link, addresses: link.addresses.filter((cidr) => cidr !== op.cidr) })
+  }
+  return { ...host, links }
 }
 
 function networkIn(shared: NetworkFacts, setting: SetUp): NetworkSpec {

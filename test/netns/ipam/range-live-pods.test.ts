@@ -82,6 +82,23 @@ describe('a network with a live pod', () => {
   })
 })
 
+describe('another mask of a range that has no pods any more', () => {
+  const masks: readonly (readonly [before: string, after: string])[] = [
+    ['10.240.0.0/24', '10.240.0.0/25'],
+    ['10.240.0.0/25', '10.240.0.0/24'],
+    ['fd00:240::/64', 'fd00:240::/65'],
+    ['fd00:240::/65', 'fd00:240::/64'],
+  ]
+  it.each(masks)('%s, then %s: the gateway is on the bridge', (before, after) => {
+    const pod = attach(host, netConf({ podcidr: before }))
+    expectSilent(later(host, 'DEL', { conf: netConf({ podcidr: before }), pod }))
+    const conf = netConf({ podcidr: after })
+    const young = attach(host, conf, { id: 'young' })
+    reach(young)
+    expectSilent(later(host, 'CHECK', { conf, pod: young }))
+  })
+})
+
 describe('the range on another bridge', () => {
   it('is refused while pods are on the old one, which goes with the next ADD after them', () => {
     const moved = netConf({ bridge: 'br7' })
