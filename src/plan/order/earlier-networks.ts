@@ -4,8 +4,9 @@
 
 import { bareAddress, type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
 import { acceptedOf, newConnections } from '../../features/firewall.ts'
-import type { NetworkSpec } from '../../model/attachment.ts'
+import type { BridgeSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
+import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
 
 /**
  * The parts of `made`, networks as live attachments were made with them (newest first), that `current`, the networks
@@ -16,17 +17,28 @@ import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
  */
 export function earlierNetworks(current: readonly NetworkSpec[], made: readonly NetworkSpec[]): readonly NetworkSpec[] {
   const now = new Map(current.map((network) => [network.name, network]))
-  const bridges = new Set(current.map(({ bridge }) => bridge?.name))
+  const moved = new Set<string>()
   const seen = new Set<string>()
-  return made.flatMap((old) => {
-    const name = JSON.stringify({ ...old, bridge: old.bridge?.name })
-    const today = now.get(old.name)
+  return made.flatMap((given) => {
+    const name = JSON.stringify({ ...given, bridge: given.bridge?.name })
+    const today = now.get(given.name)
     if (today === undefined || seen.has(name)) return []
     seen.add(name)
-    const isMoved = old.bridge !== undefined && !bridges.has(old.bridge.name)
-    if (isMoved) bridges.add(old.bridge.name)
+    const bridge = given.bridge && besideOthers(given.bridge, current)
+    const isMoved = bridge !== undefined && bridge.name !== today.bridge?.name && !moved.has(bridge.name)
+    if (isMoved) moved.add(bridge.name)
+    const old = bridge === undefined ? given : { ...given, bridge }
     return partOf({ old, today, current, isMoved })
   })
+}
+
+/** A bridge with those of its gateways that the networks of today leave there; undefined without any. */
+function besideOthers(bridge: BridgeSpec, current: readonly NetworkSpec[]): BridgeSpec | undefined {
+  const here = current.flatMap((network) => (network.bridge?.name === bridge.name ? network.bridge.addresses : []))
+  const gone = addressesInTheWay(bridge.addresses, here)
+  if (gone.length === 0) return bridge
+  const addresses = bridge.addresses.filter((address) => !gone.includes(address))
+  return addresses.length === 0 ? undefined : { ...bridge, addresses }
 }
 
 /**

@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
@@ -117,6 +117,20 @@ describe('the range on another bridge', () => {
     attach(host, netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }))
     refusedAdd(netConf({ podcidr: ['10.241.0.0/24', 'fd00:240::/64'], bridge: 'br7' }), /fd00:240::\/64 .*cni0/)
     attach(host, netConf({ podcidr: ['10.241.0.0/24', 'fd00:241::/64'], bridge: 'br7' }), { id: 'apart' })
+  })
+
+  it('keeps the gateways of its pods, also where another network has that bridge by now', () => {
+    const before = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
+    const pod = attach(host, before)
+    const moved = netConf({ podcidr: ['10.241.0.0/24', 'fd00:241::/64'], bridge: 'br7' })
+    attach(host, moved, { id: 'moved' })
+    const addresses = [{ address: '10.240.0.200/24', gateway: '10.240.0.1' }]
+    attach(host, ipamConf({ type: 'static', addresses }, { name: 'other' }), { id: 'other' })
+    runLine(host, 'ip -6 addr del fd00:240::1/64 dev cni0')
+    expectError(later(host, 'CHECK', { conf: moved, pod }), 107, 'fd00:240::1/64 is missing on cni0')
+    const restored = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    expect(restored.stdout).toContain('1 restored, 0 lost')
+    reach(pod)
   })
 
   it('takes the place of a bridge whose pods are dead, or have left no record', () => {
