@@ -70,8 +70,10 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
   const left = host && withoutAddresses(host, corrections)
-  const missing = left === undefined ? links : difference(links, { host: left, ...seen }).map(({ op }) => op)
-  const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
+  const lost = host === undefined ? [] : lostBridges({ network, others, shared })
+  const wanted = [...links, ...lost.flatMap((each) => bridgeOps(each, portsThere(shared)))]
+  const missing = left === undefined ? wanted : difference(wanted, { host: left, ...seen }).map(({ op }) => op)
+  const settings = [network, ...lost].flatMap(({ bridge }) => (bridge === undefined ? [] : bridgeSysctlOps(bridge)))
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const kept = withFormerGateways(network, { before, host }, corrections)
   const ops = [...removals, ...corrections, ...missing, ...settings]
@@ -101,6 +103,18 @@ interface Around {
   readonly network: NetworkSpec
   readonly others: readonly NetworkSpec[]
   readonly shared: NetworkFacts
+}
+
+/** Networks and earlier ones whose bridge is gone while pods live that were on it. */
+function lostBridges({ network, others, shared }: Around): readonly NetworkSpec[] {
+  const needed = new Set(portsThere(shared).map(({ port }) => port?.bridge))
+  return [...others, ...earlierNetworks([...others, network], shared.made)].filter(
+    ({ bridge }) =>
+      bridge !== undefined &&
+      bridge.name !== network.bridge?.name &&
+      needed.has(bridge.name) &&
+      shared.host?.links.has(bridge.name) === false,
+  )
 }
 
 function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], own: readonly Op[]): SettingUp {

@@ -93,6 +93,17 @@ describe('a bridge of ours', () => {
     const second = attach(host, netConf(), { id: 'b' })
     expect(host.inPod(first.netns, 'ping', ['-c1', '-w10', second.address]).code).toBe(0)
   })
+
+  it.each(['all rules with them', 'the bridges alone'])('of another network is made again, too: %s', (what) => {
+    const two = netConf({ name: 'two', bridge: 'br-two', podcidr: '10.250.0.0/24' })
+    attach(host, netConf(), { id: 'a' })
+    const other = attach(host, two, { id: 'b' })
+    for (const name of ['cni0', 'br-two']) ip(`link del ${name}`)
+    if (what === 'all rules with them') host.run('nft', ['flush', 'ruleset'])
+    attach(host, netConf(), { id: 'c' })
+    expect(host.inPod(other.netns, 'ping', ['-c1', '-w10', '10.250.0.1']).code).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf: two, pod: other }))
+  })
 })
 
 describe('a link of that name', () => {
