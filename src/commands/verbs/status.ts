@@ -163,7 +163,9 @@ function toolsOf(conf: OwnNetConf): readonly string[] {
 function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { conf: NetConf; ipam: PoolIpam }): void {
   const { conf, ipam } = pool
   // An adopted pod's address is in both. One that cools down is free soon: no node is taken out of service for that.
-  const taken = [...new Set([...namesIn(files.addresses), ...upstreamAddresses(ipam.dataDir, conf.name)])]
+  const ours = namesIn(files.addresses)
+  const theirs = upstreamAddresses(ipam.dataDir, conf.name).filter((address) => !ours.includes(address))
+  const taken = [...ours, ...theirs]
   for (const set of ipam.rangeSets) {
     const own = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
@@ -174,9 +176,16 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are held for pods whose network namespace exists; trestle gc names those that no runtime lists`,
+      reasonOfFull(total, countedOf(set, ipam.exclude, theirs).length),
     )
   }
+}
+
+/** `theirs`: those of the set that host-local reserved and nobody has adopted, in which case a dead pod keeps them. */
+function reasonOfFull(total: bigint, theirs: number): string {
+  if (theirs === 0)
+    return `all ${total} are held for pods whose network namespace exists; trestle gc names those that no runtime lists`
+  return `all ${total} are held, ${theirs} of them by host-local; trestle adopt --apply frees those of pods that are gone`
 }
 
 /** Addresses of the set that live pods of other networks have, where with those none may be free. */

@@ -32,7 +32,9 @@ describe.each([
     expect(attach(host, conf, { id: 'b' }).address).toBe('10.240.0.6')
     expectError(host.cni('ADD', conf, { id: 'c', netns: host.pod('c') }), 101)
     expectError(host.cni('ADD', conf, { id: 'c', netns: host.pod('d'), args: 'IP=10.240.0.3' }), 102, '10.240.0.3')
-    expectError(host.cni('STATUS', conf), 50)
+    const full = host.cni('STATUS', conf)
+    expectError(full, 50)
+    expect(full.stdout).toContain('all 5 are held, 3 of them by host-local; trestle adopt --apply frees')
   })
 
   it('are released by the DEL of their pod, and of nobody else', () => {
