@@ -185,7 +185,8 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
 function reasonOfFull(total: bigint, theirs: number): string {
   if (theirs === 0)
     return `all ${total} are held for pods whose network namespace exists; trestle gc names those that no runtime lists`
-  return `all ${total} are held, ${theirs} of them by host-local; trestle adopt --apply frees those of pods that are gone`
+  const how = 'trestle adopt --apply frees those of pods that are gone'
+  return `all ${total} are held, ${theirs} of them by host-local; ${how}`
 }
 
 /** Addresses of the set that live pods of other networks have, where with those none may be free. */
