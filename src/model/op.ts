@@ -210,3 +210,12 @@ export const linkScope = 253
 export function forwardingKey(family: 4 | 6): string {
   return family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
 }
+
+/** Each operation once, and each bridge: networks that share one may want another MTU of it, and the first one makes it. */
+export function withoutRepeats(ops: readonly Op[]): readonly Op[] {
+  const seen = new Set<string>()
+  return ops.filter((op) => {
+    const text = op.kind === 'bridge.add' ? `bridge ${op.name}` : JSON.stringify(op)
+    return !seen.has(text) && seen.add(text)
+  })
+}

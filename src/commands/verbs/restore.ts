@@ -7,7 +7,7 @@ import { driverOf } from '../../drivers/drivers.ts'
 import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
-import { isMaking, type Op } from '../../model/op.ts'
+import { isMaking, type Op, withoutRepeats } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
 import { acceptingAll } from '../../plan/order/earlier-networks.ts'
@@ -197,15 +197,6 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
 /** Of an interface that is there: the host's side. */
 function isRestored(op: Op): boolean {
   return op.in === 'host' && !isMaking(op)
-}
-
-/** Pods of one bridge say the same of it, and a port's place is said with the bridge and with the pod. */
-function withoutRepeats(ops: readonly Op[]): readonly Op[] {
-  const seen = new Set<string>()
-  return ops.filter((op) => {
-    const text = JSON.stringify(op)
-    return !seen.has(text) && seen.add(text)
-  })
 }
 
 /** What ADD says in one line with the creation of the pair. */

@@ -10,7 +10,7 @@ import { localnetOps } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
-import type { Op } from '../../model/op.ts'
+import { type Op, withoutRepeats } from '../../model/op.ts'
 import { agreeOnAddresses, withFormerGateways } from '../ipam/bridge-addresses.ts'
 import { isAbandoned, judgePlaces, overlapError, wasSetUp } from '../ipam/range-overlap.ts'
 import { difference } from './difference.ts'
@@ -71,7 +71,7 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
   const left = host && withoutAddresses(host, corrections)
   const lost = host === undefined ? [] : lostBridges({ network, others, shared })
-  const wanted = [...links, ...lost.flatMap((each) => bridgeOps(each, portsThere(shared)))]
+  const wanted = withoutRepeats([...links, ...lost.flatMap((each) => bridgeOps(each, portsThere(shared)))])
   const missing = left === undefined ? wanted : difference(wanted, { host: left, ...seen }).map(({ op }) => op)
   const settings = [network, ...lost].flatMap(({ bridge }) => (bridge === undefined ? [] : bridgeSysctlOps(bridge)))
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
