@@ -126,7 +126,9 @@ function rowOf(kept: Kept): readonly string[] {
   const { header, call, result } = record
   const { msg = result.stdout.trim() } = result
   const id = errorIdOf(msg)
-  const said = result.exit === 0 ? `${result.ms} ms` : `${id === undefined ? '' : `[${id}] `}${msg.slice(0, 60)}`
+  // The id stands first, since a long message is cut.
+  const failed = id === undefined ? msg.slice(0, 60) : `[${id}] ${msg.slice(0, -`[${id}]`.length).trim().slice(0, 60)}`
+  const said = result.exit === 0 ? `${result.ms} ms` : failed
   const age = `${ageOf(Date.now() - Date.parse(header.time))} ago`
   return [kept.id, age, call.verb, podOf(record), call.network ?? '', `${outcomeOf(record)}: ${said}`]
 }
