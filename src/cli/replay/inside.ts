@@ -76,8 +76,8 @@ export async function runReplay(): Promise<number> {
 /** Empty in the replay, and writable. */
 const scratch = ['/run', '/var/lib']
 
-/** Mounts that stay writable: of these namespaces alone, or made by the kernel. */
-const ownMounts = [...scratch, '/sys', '/proc', '/dev']
+/** Mounts that are made anew below, or that are of these namespaces alone. */
+const ownMounts = [...scratch, '/sys', '/proc']
 
 /**
  * A plugin may write where its configuration says, so that nothing of the machine is writable. `programs`: executables
@@ -93,7 +93,7 @@ function separate(programs: readonly string[]): void {
   for (const path of paths.filter((each) => !isUnder(each))) must('mount', ['-o', 'remount,bind,ro', path])
   for (const path of scratch) must('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', path])
   for (const { path, fd } of shown) showAgain(path, fd)
-  must('mount', ['-t', 'sysfs', 'sysfs', '/sys'])
+  must('mount', ['-t', 'sysfs', '-o', 'ro', 'sysfs', '/sys'])
   // Settings of the network are those of the namespace; all others are the machine's.
   must('mount', ['--bind', '/proc/sys', '/proc/sys'])
   must('mount', ['-o', 'remount,bind,ro', '/proc/sys'])

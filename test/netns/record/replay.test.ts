@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded call again on a private node: the same answer, and what differs; the host unchanged, whatever the record.
 
-import { chmodSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
@@ -166,6 +166,28 @@ it('the live pods of the node are live again: a full range, a DEL beside another
   expect(host.cni('ADD', small, { id: 'late', netns }).code).toBe(0)
   expect(host.cni('ADD', small, { id: 'later', netns: host.pod('later') }).code).toBe(0)
   expect(replay(newest('ADD')).stdout).toContain('ok    exit status')
+})
+
+it('nothing of the machine is writable, also below /dev and /sys', () => {
+  host.run('mount', ['-t', 'tmpfs', 'tmpfs', '/dev/shm'])
+  try {
+    host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
+    expect(host.cni('ADD', { ...conf, log: '/dev/shm/own.jsonl' }, { netns }).code).toBe(1)
+    expect(readdirSync('/dev/shm')).toEqual(['own.jsonl'])
+    rmSync('/dev/shm/own.jsonl')
+    expect(replay().stdout).toContain('ok    exit status')
+    expect(readdirSync('/dev/shm')).toEqual([])
+  } finally {
+    host.run('umount', ['/dev/shm'])
+  }
+  const script = `#!/bin/sh
+cat >/dev/null; for file in /dev /dev/shm /sys/class/net/lo/mtu; do [ ! -w $file ] || found="$found $file"; done
+echo "{\\"code\\":77,\\"msg\\":\\"writable:$found\\"}"; exit 1
+`
+  writeFileSync(`${path}/looks`, script, { mode: 0o755 })
+  expect(host.cni('ADD', { ...conf, record: { wrap: 'looks' } }, { netns, path }).code).toBe(1)
+  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  expect(host.run('env', words).stdout).toMatch(/^ *\+ +"msg": "writable:"$/m)
 })
 
 it('a program below a directory that the replay hides is found', () => {
