@@ -95,7 +95,8 @@ function candidatesOf(words: readonly string[], commands: readonly Command[]): r
   return [
     ...(/\bCOMMAND\b/.test(command.words) ? names : (command.choices ?? [])),
     ...(/\bNET\b/.test(command.words) ? networkNames() : []),
-    ...(/\bPOD\b/.test(command.words) ? namesIn('/run/netns') : []),
+    // bash expands its candidates as a shell: names with more than these characters are not offered.
+    ...(/\bPOD\b/.test(command.words) ? namesIn('/run/netns').filter((name) => /^[\w.-]+$/.test(name)) : []),
     ...(/FILE|DIR|CONFLIST|CMD/.test(command.words) ? [files] : []),
   ]
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The completion scripts in the shells themselves, and the manual pages in groff.
 
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -22,6 +22,8 @@ const lines: readonly (readonly [string, string])[] = [
   ['trestle lint -o js', 'json'],
 ]
 
+const hostile = 'we$(id>run-by-bash)'
+
 describe('completion', () => {
   let directory: string
   beforeAll(() => {
@@ -37,9 +39,10 @@ describe('completion', () => {
     const list = { cniVersion: '1.1.0', name: 'pods', plugins: [{ type: 'trestle', podcidr: '10.9.0.0/24' }] }
     writeFileSync(`${directory}/10-pods.conflist`, JSON.stringify(list))
     execaSync('ip', ['netns', 'add', 'webbed'])
+    execaSync('ip', ['netns', 'add', hostile])
   })
   afterAll(() => {
-    execaSync('ip', ['netns', 'del', 'webbed'], { reject: false })
+    for (const name of ['webbed', hostile]) execaSync('ip', ['netns', 'del', name], { reject: false })
     rmSync(directory, { recursive: true })
   })
 
@@ -57,6 +60,12 @@ describe('completion', () => {
       .join(' ')
     const body = `source ${directory}/bash; COMP_WORDS=(${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _trestle; echo "\${COMPREPLY[@]}"`
     expect(execaSync('bash', ['-c', body], { env: env() }).stdout).toBe(wanted)
+  })
+
+  it('of bash runs no command that is in the name of a namespace', () => {
+    const body = `source ${directory}/bash; COMP_WORDS=(trestle del pods we); COMP_CWORD=3; _trestle`
+    execaSync('bash', ['-c', body], { env: env(), cwd: directory })
+    expect(existsSync(`${directory}/run-by-bash`)).toBe(false)
   })
 
   it.skipIf(absent.includes('zsh'))('of zsh is read without an error, and defines the function of its name', () => {
