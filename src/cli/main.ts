@@ -75,7 +75,7 @@ export const commands: readonly Command[] = [
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   '__replay-inside': () => runReplay(),
-  '__probe-pods': (_, output) => runProber(output),
+  '__probe-pods': () => runProber(),
   '__probe-end': (words, output) => probeEnd(words, output),
   [completeWord]: async (words, output) => printCandidates(words, [...commands, helpCommand], output),
 }

@@ -14,10 +14,10 @@ import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { hasEnded, ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
+import { writeAll } from '../../system/process/stdio.ts'
 import { delList, type NetworkList, readNetworkList } from '../node/list.ts'
 import { addPod, attachmentOf, delPod, mapsPorts, podNames, type Step, type Trial } from '../probe/pods.ts'
 import { exitCode } from '../shell/command.ts'
-import type { Output } from '../shell/output.ts'
 import { reachSteps } from './probe-reach.ts'
 
 const stepTimeoutMs = 30_000
@@ -30,11 +30,11 @@ export interface Probed {
 }
 
 /** Reads a `ProbeRequest` from the first line of standard input, and prints a `Probed`. Returns the exit code. */
-export async function runProber(output: Output): Promise<number> {
+export async function runProber(): Promise<number> {
   const stop = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => stop.abort())
   const request = await requestFrom(process.stdin, stop)
-  const print = (probed: Probed) => output.out(`${JSON.stringify(probed)}\n`)
+  const print = (probed: Probed) => writeAll(1, `${JSON.stringify(probed)}\n`)
   try {
     print({ steps: await probePods(request, stop.signal) })
     return exitCode.fine

@@ -15,9 +15,10 @@ export interface Output {
 
 /** Standard output and error, in colour on a terminal only, never with NO_COLOR (no-color.org) or TERM=dumb. */
 export function standardOutput(env: Readonly<Record<string, string | undefined>> = process.env): Output {
+  const hasColour = isatty(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb'
   return {
     out: (text) => {
-      const code = failureOf(1, text)
+      const code = failureOf(1, hasColour ? coloured(text) : printable(text))
       // A closed pipe is no failure, since its reader wanted no more.
       if (code === undefined || code === 'EPIPE') return
       throw new CniError('output-unwritable', `cannot write to standard output: ${code}`)
@@ -25,8 +26,14 @@ export function standardOutput(env: Readonly<Record<string, string | undefined>>
     // `printable` keeps escape sequences in foreign names and values from the terminal. Nothing can report a failed
     // write but the exit code.
     err: (text) => void failureOf(2, printable(text)),
-    hasColour: isatty(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb',
+    hasColour,
   }
+}
+
+/** Names and values of others may have escape sequences: only colours reach the terminal (ECMA-48, 8.3.117). */
+export function coloured(text: string): string {
+  const parts = text.split(/(\u001b\[\d{1,2}m)/)
+  return parts.map((part, at) => (at % 2 === 0 ? printable(part) : part)).join('')
 }
 
 /** Prints a command's result: with `-o json` its document, else its text. */
@@ -43,8 +50,10 @@ export function print({ isJson, output }: { isJson: boolean; output: Output }, p
   return code
 }
 
+/** JSON.stringify leaves DEL and the C1 control characters as they are; some terminals follow these, too. */
 export function jsonText(document: object): string {
-  return `${JSON.stringify(document, undefined, 2)}\n`
+  const text = JSON.stringify(document, undefined, 2)
+  return `${text.replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 }
 
 /** The error code of a failed write, like ENOSPC; undefined on success. */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame: help, unknown words, exit codes, the two output formats.
 
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commands } from '../../../src/cli/main.ts'
-import { standardOutput } from '../../../src/cli/shell/output.ts'
+import { painted } from '../../../src/cli/shell/findings.ts'
+import { coloured, jsonText, standardOutput } from '../../../src/cli/shell/output.ts'
 import { runCli } from '../../support/collect.ts'
 
 describe('help', () => {
@@ -182,4 +184,23 @@ it('uses no colour where stdout is no terminal, or NO_COLOR is set', () => {
   // The test's own stdout is a pipe or a file.
   expect(standardOutput({ NO_COLOR: '1' }).hasColour).toBe(false)
   expect(standardOutput({ TERM: 'dumb' }).hasColour).toBe(false)
+})
+
+describe('escape sequences in the names and values of others', () => {
+  const title = '\u001b]0;owned\u0007\u009b2J'
+  it('are shown as text, whether or not the output has colours', () => {
+    const source = `import { standardOutput } from '${import.meta.dirname}/../../../src/cli/shell/output.ts'
+      standardOutput().out(${JSON.stringify(`${title}\n`)})`
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' })
+    expect(stdout, stderr).toBe('\\x1b]0;owned\\x07\\x9b2J\n')
+    expect(coloured(`${painted(title, 'fail', { hasColour: true })}\n`)).toBe(
+      '\u001b[31m\\x1b]0;owned\\x07\\x9b2J\u001b[0m\n',
+    )
+  })
+
+  it('are escapes in a document, which has the same value', () => {
+    const text = jsonText({ title, deleted: '\u007f' })
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+    expect(JSON.parse(text)).toEqual({ title, deleted: '\u007f' })
+  })
 })
