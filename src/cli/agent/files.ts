@@ -47,7 +47,10 @@ export function settleTemplate(
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
 }
 
-/** The configuration of new pods besides the template. `isRefused`: live pods are in the way of the ranges. */
+/**
+ * The configuration of new pods besides the template. `isRefused`: live pods are in the way of the ranges; `podCidrs`:
+ * empty where this node may give no address.
+ */
 interface NewPods {
   readonly isRefused: boolean
   readonly mode: Mode
@@ -63,6 +66,8 @@ export function settleConfiguration({ settings, log, known }: FilesInput, pods: 
   const { mode, bridge, podCidrs, isRefused } = pods
   const template = isRefused ? withoutOverlap(good) : good
   const file = `${confDir}/${confName}`
+  // Without a configuration containerd removes no pod. One without a range refuses ADD and STATUS.
+  if (podCidrs.length === 0 && !existsSync(file)) return []
   const facts = { name: network, mode, cniVersion, podCidrs, bridge: bridge && bridgeKey(bridge), template }
   if (writeConfiguration(file, conflistText(facts))) log('info', 'configuration written', { file, podCidrs })
   return otherConfigurations(settings)

@@ -118,7 +118,10 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   if (place !== undefined && failures.length === 0)
     await attempt('configuration', async () => {
       const { bridge, refused } = place
-      return settleConfiguration(input, { mode: modeNow(input), bridge, podCidrs, isRefused: refused !== undefined })
+      // The addresses of a range that an elder node has are that node's.
+      const given = problems.some((problem) => isElders(problem, input.settings)) ? [] : podCidrs
+      const pods = { mode: modeNow(input), bridge, podCidrs: given, isRefused: refused !== undefined }
+      return settleConfiguration(input, pods)
     })
   const waitsFor =
     unfit ??
@@ -136,11 +139,16 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
 }
 
 /** Whether this node's own ranges are nothing for pods: in a subnet of the node, or an elder node's. */
-function keepsFromReady({ id, node }: Problem, settings: Settings, podCidrs: readonly string[]): boolean {
-  if (node !== settings.node) return false
+function keepsFromReady(problem: Problem, settings: Settings, podCidrs: readonly string[]): boolean {
+  if (isElders(problem, settings)) return true
   // Set up before that subnet was there, the network goes on.
-  if (id === 'OverlapsHost') return !isSetUpWith(settings.network, podCidrs)
-  return id === 'OverlappingPodCIDR'
+  const isSubnet = problem.id === 'OverlapsHost' && problem.node === settings.node
+  return isSubnet && !isSetUpWith(settings.network, podCidrs)
+}
+
+/** Whether an elder node has a range of this one. */
+function isElders({ id, node }: Problem, settings: Settings): boolean {
+  return id === 'OverlappingPodCIDR' && node === settings.node
 }
 
 /** Runs a step, and keeps its problems or its failure. */

@@ -2,7 +2,7 @@
 // A Node that is registered again while its pods live: a part of its ranges, other masks, earlier ranges, another mode
 // of the agent, and two bridges with one gateway as an earlier release has left them.
 
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
   type AgentPod,
@@ -137,6 +137,36 @@ describe('a Node that comes back', () => {
     for (const pod of [...pods, young]) detach(pod)
     expect(await registered(['10.244.1.4/30'], 'ptp')).toMatchObject({ isDone: true, problems: [] })
     expect(attach('last').addresses).toEqual(['10.244.1.6'])
+  })
+})
+
+describe('a range that an elder node has', () => {
+  const elder = nodeObject('elder', { cidrs: [b[0]], addresses: ['192.0.2.12'], created: '2025-01-01T00:00:00Z' })
+  const round = (cidrs: readonly string[]) =>
+    node.rounds.round({
+      nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] }), elder],
+      options: { mode: 'bridge' },
+    })
+  const elders = { isDone: false, waitsFor: expect.stringContaining('the elder') }
+
+  it('brings no configuration to a node without one', async () => {
+    expect(await round([b[0]])).toMatchObject(elders)
+    expect(existsSync(node.rounds.files.conflist)).toBe(false)
+  })
+
+  it.each([
+    ['other ranges before', a],
+    ['this range before', [b[0]]],
+  ])('is given to no new pod of a node with %s, and live pods stay and can be removed', async (_, before) => {
+    await registered(before)
+    const old = attach('old')
+    expect(await round([b[0]])).toMatchObject(elders)
+    expect(refusal()).toBe(7)
+    expect(node.host.cni('STATUS', plugin()).json).toMatchObject({ code: 7 })
+    expect(reaches(old, before[0]?.replace(/0\/24$/, '1') ?? '')).toBe(true)
+    detachFrom(node.host, { ...old, conf: plugin() })
+    expect(await registered(a)).toMatchObject({ isDone: true })
+    attach('young')
   })
 })
 
