@@ -17,25 +17,30 @@ import { repairRules } from './shared-port.ts'
 const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
 
 /**
- * Writes the cluster down and changes the sets by what is different from before. Returns whether anything was. Without
- * a network there is no table yet: its first ADD fills the sets. Throws CniError as `restore` does.
+ * Changes the sets by what is different from before, and writes the cluster down last: who is killed in between leaves
+ * a file that is not the cluster, so that the next agent does all of it again. Without a network there is no table yet:
+ * its first ADD fills the sets. Throws CniError as `restore` does.
  */
-export async function setCluster(context: CallContext, cluster: Cluster): Promise<boolean> {
-  const done = await withLock(machineLock(context, 'write down the cluster'), async () => {
+export async function setCluster(context: CallContext, cluster: Cluster): Promise<void> {
+  const isFitting = await withLock(machineLock(context, 'write down the cluster'), async () => {
     const before = readCluster()
-    if (isDeepStrictEqual(before, cluster)) return 'same' as const
+    if (isDeepStrictEqual(before, cluster)) return true
+    const hasFit = allNetworks().length === 0 || (await haveChanged(context, before ?? emptyCluster, cluster))
     writeCluster(cluster)
-    if (allNetworks().length === 0) return 'written' as const
-    const { over, begun } = changedElements(before ?? emptyCluster, cluster)
-    try {
-      await execute({ run: context.run }, [...elementOps(over, 'nft.del'), ...elementOps(begun)])
-      return 'written' as const
-    } catch (error) {
-      if (error instanceof CommandError) return 'misfit' as const
-      throw error
-    }
+    return hasFit
   })
   // The table was flushed, is another version's, or somebody else has changed the sets: all of it is filled anew.
-  if (done === 'misfit') await repairRules(context)
-  return done !== 'same'
+  if (!isFitting) await repairRules(context)
+}
+
+/** Changes the sets. Returns false where the table is not as the cluster before. */
+async function haveChanged({ run }: CallContext, before: Cluster, now: Cluster): Promise<boolean> {
+  const { over, begun } = changedElements(before, now)
+  try {
+    await execute({ run }, [...elementOps(over, 'nft.del'), ...elementOps(begun)])
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false
+    throw error
+  }
 }

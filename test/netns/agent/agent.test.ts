@@ -2,7 +2,7 @@
 // `trestle agent` on one node, from its start to its end: configuration, routes and sets follow the cluster, and only
 // what is the agent's own is ever changed.
 
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { diagnosisOfProblem } from '../../../src/cli/doctor/judge-node.ts'
@@ -106,6 +106,35 @@ describe('trestle agent', () => {
     await until(() => routes().length === 0, 'no routes')
     expect(statSync(files.conflist)).toMatchObject({ mtimeMs, ino })
     expect(foreign()).toBe(before)
+  })
+
+  it('killed before nft has removed a node, leaves that to the next one', async () => {
+    await api.order({ put: [own, two, three] })
+    const first = agent()
+    await first.seen(isReady, 'ready')
+    const { plugins, ...list } = files.configuration()
+    expect(host.cni('ADD', { ...list, ...plugins[0] }, { id: 'pod', netns: host.pod('pod') }).code).toBe(0)
+    const hasThree = () => host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.includes('192.0.2.13')
+    expect(hasThree()).toBe(true)
+    await first.end('SIGKILL')
+    await api.order({ delete: ['three'] })
+
+    const [pidFile, path] = [`${files.root}/pid`, process.env['PATH']]
+    const wrapper = `#!/bin/sh
+      PATH=${path}
+      case "$*" in *-f*) ;; *) exec nft "$@" ;; esac
+      text=$(cat)
+      case "$text" in *'delete element'*) kill -KILL "$(cat ${pidFile})"; exit 1 ;; esac
+      printf '%s\n' "$text" | nft "$@"`
+    mkdirSync(`${files.root}/wrapped`)
+    writeFileSync(`${files.root}/wrapped/nft`, wrapper, { mode: 0o755 })
+    const killed = startAgent(host, files, [], ['env', `PATH=${files.root}/wrapped:${path}`])
+    agents.push(killed)
+    writeFileSync(pidFile, `${killed.child.pid}`)
+    await until(() => killed.child.signalCode === 'SIGKILL', 'its end')
+    expect(hasThree()).toBe(true)
+    await agent('--look', '3600').seen(isReady, 'ready')
+    expect(hasThree()).toBe(false)
   })
 
   it('has nothing of the other commands in memory', async () => {
