@@ -4,7 +4,7 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { isObject, lookUp } from '../../cni/json.ts'
+import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
 import { openNode } from '../lint/node.ts'
@@ -48,38 +48,53 @@ function pluginsOf({ list }: FileLint, { isOwn }: Programs): readonly PluginFact
   })
 }
 
+/** The file or socket that a plugin's agent provides, and the finding about its absence. */
 interface Agent {
   readonly type: string
   readonly id: string
-  readonly key?: string
   readonly path: string
+  /** The key that names another path, or with `name` the directory of that file. */
+  readonly key?: string
+  readonly name?: string
+  /** With this key, the plugin goes without the file. */
+  readonly optionalBy?: string
 }
 
-/**
- * The file or socket that each plugin's agent provides, and the finding about its absence. `key`: of a configuration
- * that names another path.
- */
 const agents: readonly Agent[] = [
   { type: 'flannel', id: 'flannel-subnet-env', key: 'subnetFile', path: '/run/flannel/subnet.env' },
-  { type: 'calico', id: 'calico-nodename', key: 'nodename_file', path: '/var/lib/calico/nodename' },
+  {
+    type: 'calico',
+    id: 'calico-nodename',
+    key: 'nodename_file',
+    optionalBy: 'nodename_file_optional',
+    path: '/var/lib/calico/nodename',
+  },
   { type: 'cilium-cni', id: 'cilium-agent', path: '/var/run/cilium/cilium.sock' },
-  { type: 'multus-shim', id: 'multus-daemon', path: '/run/multus/multus.sock' },
+  {
+    type: 'multus-shim',
+    id: 'multus-daemon',
+    key: 'daemonSocketDir',
+    name: 'multus.sock',
+    path: '/run/multus/multus.sock',
+  },
   { type: 'multus', id: 'kubeconfig-missing', key: 'kubeconfig', path: '' },
   { type: 'ovn-k8s-cni-overlay', id: 'ovn-agent', path: '/var/run/ovn-kubernetes/cni/ovn-cni-server.sock' },
   { type: 'antrea', id: 'antrea-agent', path: '/var/run/antrea/cni.sock' },
-  { type: 'dhcp', id: 'dhcp-daemon', path: '/run/cni/dhcp.sock' },
+  { type: 'dhcp', id: 'dhcp-daemon', key: 'daemonSocketPath', path: '/run/cni/dhcp.sock' },
 ]
 
 /** The files that agents of the used plugins should provide, and whether each exists. */
 export function lookAtAgents(plugins: readonly PluginFacts[]) {
-  const types = plugins.flatMap(({ type, ipamType, conf }) => [
+  const types = plugins.flatMap(({ type, ipamType = '', conf }) => [
     { type, conf },
-    { type: ipamType ?? '', conf },
+    { type: ipamType, conf: asObject(lookUp(conf, 'ipam')) },
   ])
   return types.flatMap(({ type, conf }) => {
     const agent = agents.find((each) => each.type === type)
-    const named = agent?.key === undefined ? undefined : lookUp(conf, agent.key)
-    const path = typeof named === 'string' && named.startsWith('/') ? named : (agent?.path ?? '')
-    return agent === undefined || path === '' ? [] : [{ plugin: type, id: agent.id, path, isThere: existsSync(path) }]
+    if (agent === undefined || (agent.optionalBy && lookUp(conf, agent.optionalBy) === true)) return []
+    const named = agent.key === undefined ? undefined : lookUp(conf, agent.key)
+    const isNamed = typeof named === 'string' && named.startsWith('/')
+    const path = isNamed ? join(named, agent.name ?? '') : agent.path
+    return path === '' ? [] : [{ plugin: type, id: agent.id, path, isThere: existsSync(path) }]
   })
 }

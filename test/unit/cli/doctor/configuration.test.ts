@@ -4,7 +4,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
+import { lookAtAgents, lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
 import { bridgeOf } from '../../../../src/cli/doctor/networks.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { runtime } from './healthy.ts'
@@ -64,3 +64,16 @@ it.each([
   [{ type: 'flannel', delegate: { type: 'ptp' } }, undefined],
   [{ type: 'ptp' }, undefined],
 ])('the bridge of %j is %s', (conf, bridge) => expect(bridgeOf(conf)).toBe(bridge))
+
+it.each([
+  [{ type: 'dhcp', conf: { ipam: { type: 'dhcp' } } }, ['/run/cni/dhcp.sock']],
+  [{ type: 'dhcp', conf: { ipam: { type: 'dhcp', daemonSocketPath: '/run/x.sock' } } }, ['/run/x.sock']],
+  [{ type: 'multus-shim', conf: {} }, ['/run/multus/multus.sock']],
+  [{ type: 'multus-shim', conf: { daemonSocketDir: '/run/k3s/multus/' } }, ['/run/k3s/multus/multus.sock']],
+  [{ type: 'calico', conf: { nodename_file_optional: false } }, ['/var/lib/calico/nodename']],
+  [{ type: 'calico', conf: { nodename_file: '/x' } }, ['/x']],
+  [{ type: 'calico', conf: { nodename_file_optional: true } }, []],
+])('the agent of %j provides %j', (of, paths) => {
+  const plugin = of.type === 'dhcp' ? { ...of, type: 'macvlan', ipamType: 'dhcp' } : of
+  expect(lookAtAgents([{ ...plugin, isOwn: false }]).map(({ path }) => path)).toEqual(paths)
+})
