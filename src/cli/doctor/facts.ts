@@ -70,6 +70,13 @@ export interface ConfigurationFacts {
   readonly files: readonly { readonly file: string; readonly network: string; readonly isOwn: boolean }[]
 }
 
+/** `key`: as the file has it. */
+export interface KeptSetting {
+  readonly key: string
+  readonly value: string
+  readonly file: string
+}
+
 /** Kernel settings that pods need. `settings`: sysctls by key, `net/…`; undefined: the key does not exist. */
 export interface KernelFacts {
   readonly settings: ReadonlyMap<string, string | undefined>
@@ -80,7 +87,7 @@ export interface KernelFacts {
   /** Policy rules that refuse packets of pods. */
   readonly refusals: readonly RefusalFacts[]
   /** Values that sysctl.d sets at the next start, and the last file that sets each. */
-  readonly kept: ReadonlyMap<string, { readonly value: string; readonly file: string }>
+  readonly kept: ReadonlyMap<string, KeptSetting>
   readonly hasKubeProxy: boolean
 }
 

@@ -4,6 +4,7 @@
 import { familyOf } from '../../cni/address.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
+import { lastFile } from './kernel.ts'
 
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
   if (kernel === undefined) return []
@@ -58,8 +59,12 @@ function forwardingReverts(
     const name = key.replaceAll('/', '.')
     const found = kept.get(name)
     if (isOffNow || found?.value !== '0' || networksOf(networks, family).length === 0) return []
-    const run = `printf '%s\\n' '${name} = 1' >/etc/sysctl.d/99-zz-pod-network.conf`
-    return [findingOf({ id: 'forwarding-reverts', on: found.file, message: `it says ${name} = 0`, run })]
+    const line = `[[:space:]]*-?[[:space:]]*${found.key.replaceAll('.', '[./]')}[[:space:]]*=`
+    const run =
+      found.file === lastFile
+        ? `sed -i -E 's|^(${line}).*|\\1 1|' ${lastFile}`
+        : `printf '%s\\n' '${name} = 1' >/etc/sysctl.d/99-zz-pod-network.conf`
+    return [findingOf({ id: 'forwarding-reverts', on: found.file, message: `it says ${found.key} = 0`, run })]
   })
 }
 

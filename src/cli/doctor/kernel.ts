@@ -10,7 +10,7 @@ import type { Run } from '../../system/process/runner.ts'
 import { readDocuments } from '../../tools/ip.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { textIfThere } from '../node/if-there.ts'
-import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
+import type { KeptSetting, KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { podOf } from './networks.ts'
 
 /** The bound on pods whose routes are looked up: each routed pod has a route of its own. */
@@ -267,19 +267,22 @@ function ruleText(rule: PolicyRule): string {
 
 const directories = ['/etc/sysctl.d', '/run/sysctl.d', '/usr/local/lib/sysctl.d', '/usr/lib/sysctl.d', '/lib/sysctl.d']
 
-interface KeptSetting {
-  readonly value: string
-  readonly file: string
-}
+/** sysctl(8) reads this file after all others. */
+export const lastFile = '/etc/sysctl.conf'
 
-/** The values of these keys, in dotted form. */
+/** The values of these keys, in dotted form and under their first name. */
 export function keptSettings(keys: readonly string[], root = ''): ReadonlyMap<string, KeptSetting> {
   const kept = new Map<string, KeptSetting>()
   for (const file of filesIn(root)) {
     for (const [key, value] of settingsIn(textIfThere(`${root}${file}`)))
-      if (keys.includes(key)) kept.set(key, { value, file })
+      if (keys.includes(canonical(key))) kept.set(canonical(key), { key, value, file })
   }
   return kept
+}
+
+/** The kernel has one variable behind both names (net/ipv4/devinet.c). */
+function canonical(key: string): string {
+  return key === 'net.ipv4.conf.all.forwarding' ? 'net.ipv4.ip_forward' : key
 }
 
 function filesIn(root: string): readonly string[] {
@@ -290,7 +293,7 @@ function filesIn(root: string): readonly string[] {
     }
   }
   const sorted = [...byName].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, file]) => file)
-  return [...sorted, '/etc/sysctl.conf']
+  return [...sorted, lastFile]
 }
 
 /** `key = value` lines; a key may have slashes, and a leading - ignores a failure. */

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts to findings: one fact that is not as on a healthy node, and the ids that doctor gives it.
 
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
@@ -13,6 +17,8 @@ const withState = (more: Partial<StateFacts>): NodeFacts => ({ ...healthy, state
 const withSettings = (settings: Record<string, string | undefined>) =>
   withKernel({ settings: new Map([...kernel.settings, ...Object.entries(settings)]) })
 const pool = { network: 'pods', ranges: '10.1.0.0/29', total: 5n, directory: '/d', leaked: [], taken: 0 }
+const reverting = (file: string, key = 'net.ipv4.ip_forward') =>
+  new Map([['net.ipv4.ip_forward', { key, value: '0', file }]])
 const configuration = healthy.configurations[0]
 
 describe('doctor judges', () => {
@@ -41,7 +47,7 @@ describe('doctor judges', () => {
     ['forwarding of a family that no network has', withSettings({ 'net/ipv6/conf/all/forwarding': '0' }), []],
     [
       'a file that switches forwarding off',
-      withKernel({ kept: new Map([['net.ipv4.ip_forward', { value: '0', file: '/etc/sysctl.d/50.conf' }]]) }),
+      withKernel({ kept: reverting('/etc/sysctl.d/50.conf') }),
       ['warning forwarding-reverts'],
     ],
     [
@@ -198,6 +204,20 @@ describe('doctor judges', () => {
     ['another host', withState({ elsewhere: ['eth0 of container c'] }), ['note other-host']],
   ])('%s', (_, facts, ids) => {
     expect(idsOf(facts)).toEqual(ids)
+  })
+
+  it.each([
+    ['net.ipv4.ip_forward', '-net/ipv4/ip_forward = 0\nnet.ipv4.ip_forward=0', '-net/ipv4/ip_forward = 1'],
+    ['net.ipv4.conf.all.forwarding', '# x\n net.ipv4.conf.all.forwarding=0', '# x\n net.ipv4.conf.all.forwarding= 1'],
+  ])('/etc/sysctl.conf, which is read last, is changed itself: %s', (key, before, after) => {
+    const [found] = judge(withKernel({ kept: reverting('/etc/sysctl.conf', key) }))
+    expect(found?.message).toBe(`it says ${key} = 0`)
+    const file = `${mkdtempSync(`${tmpdir()}/trestle-sysctl-`)}/sysctl.conf`
+    writeFileSync(file, before)
+    execFileSync('sh', ['-c', found?.run?.replace('/etc/sysctl.conf', file) ?? ''])
+    expect(readFileSync(file, 'utf8')).toContain(after)
+    expect(readFileSync(file, 'utf8')).not.toContain('0')
+    rmSync(dirname(file), { recursive: true })
   })
 
   it('one cause once: what lint says of the configuration explains a runtime that is not ready', () => {

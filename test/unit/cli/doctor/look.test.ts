@@ -86,7 +86,8 @@ describe('sysctl.d', () => {
     mkdirSync(`${root}${file.slice(0, file.lastIndexOf('/'))}`, { recursive: true })
     writeFileSync(`${root}${file}`, text)
   }
-  const kept = () => keptSettings(['net.ipv4.ip_forward'], root).get('net.ipv4.ip_forward')
+  const key = 'net.ipv4.ip_forward'
+  const kept = () => keptSettings([key], root).get(key)
 
   it('has no value for what no file names', () => {
     write('/etc/sysctl.d/10.conf', '# net.ipv4.ip_forward = 0\nnet.ipv4.conf.all.rp_filter = 2\n')
@@ -96,14 +97,24 @@ describe('sysctl.d', () => {
   it('takes the last file by name, whatever its directory, and /etc/sysctl.conf after all', () => {
     write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
     write('/etc/sysctl.d/20-first.conf', 'net/ipv4/ip_forward = 0\n')
-    expect(kept()).toEqual({ value: '1', file: '/usr/lib/sysctl.d/50-default.conf' })
+    expect(kept()).toEqual({ key, value: '1', file: '/usr/lib/sysctl.d/50-default.conf' })
     write('/etc/sysctl.conf', '-net.ipv4.ip_forward = 0')
-    expect(kept()).toEqual({ value: '0', file: '/etc/sysctl.conf' })
+    expect(kept()).toEqual({ key, value: '0', file: '/etc/sysctl.conf' })
   })
 
   it('takes a file of /etc in place of one of /usr with its name', () => {
     write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
     write('/etc/sysctl.d/50-default.conf', '')
     expect(kept()).toBeUndefined()
+  })
+
+  it('knows the other name of forwarding', () => {
+    const [other, file] = ['net.ipv4.conf.all.forwarding', '/etc/sysctl.d/90.conf']
+    write('/etc/sysctl.d/50.conf', `${key} = 0`)
+    write(file, `${other} = 1`)
+    expect(kept()).toEqual({ key: other, value: '1', file })
+    write('/etc/sysctl.d/50.conf', `${key} = 1`)
+    write(file, `${other} = 0`)
+    expect(kept()).toEqual({ key: other, value: '0', file })
   })
 })
