@@ -6,12 +6,16 @@ import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { CniError } from '../../cni/error.ts'
 import { masked } from '../../cni/secrets.ts'
+import { defaultLogFile } from '../../commands/record/log.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
+import { readSwitch } from '../../commands/record/settings.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { timestamp } from '../../system/process/clock.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { writeAll } from '../../system/process/stdio.ts'
+import { defaultConfDir } from '../node/runtime-settings.ts'
+import { type NodeRuntime, nodeRuntimes } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { print, withProgress } from '../shell/output.ts'
 import { requireRoot, thisProgram } from '../shell/self.ts'
@@ -45,8 +49,9 @@ async function run(input: Input): Promise<number> {
   const now = timestamp().replaceAll(/[:.]/g, '-')
   const file = input.words[0] ?? `trestle-bundle-${now}.tar.gz`
   const fd = create(file)
+  const runtimes = await nodeRuntimes()
   const files = await withProgress(input.isJson, async (progress) =>
-    parts().map(({ name, why, read, isMasked }) => {
+    parts(runtimes).map(({ name, why, read, isMasked }) => {
       progress(name)
       return { name, why, text: isMasked ? textOf(read) : masked(textOf(read)) }
     }),
@@ -85,7 +90,8 @@ const mostText = 4 * 1024 * 1024
 const toolMs = 60_000
 const mostRecords = 20
 
-function parts(): readonly Part[] {
+function parts(runtimes: readonly NodeRuntime[]): readonly Part[] {
+  const logFile = readSwitch(stateRoot()).log?.file ?? defaultLogFile(stateRoot())
   const { file, args } = thisProgram()
   const own = (...words: string[]) => tool(file, [...args, ...words])
   return [
@@ -104,19 +110,22 @@ function parts(): readonly Part[] {
       read: tool('nft', ['list', 'ruleset']),
     },
     { name: 'state.txt', why: 'the files of the state directory', read: tool('ls', ['-lR', stateRoot()]) },
-    { name: 'log.jsonl', why: 'the log of calls, where it is on', read: () => endOf(`${stateRoot()}/log/calls.jsonl`) },
-    ...configurations(),
+    { name: 'log.jsonl', why: 'the log of calls, where it is on', read: () => endOf(logFile) },
+    ...configurations(runtimes),
     ...records(),
   ]
 }
 
-const configurationDirectory = '/etc/cni/net.d'
-
-function configurations(): readonly Part[] {
-  const names = namesIn(configurationDirectory).filter((name) => /^[\w.-]{1,60}\.(?:conf|conflist|json)$/.test(name))
-  return names.map((name) => {
-    const read = () => endOf(`${configurationDirectory}/${name}`)
-    return { name: `net.d/${name}`, why: 'a configuration of a network', read }
+/** Of the directories that runtimes read; the names in the archive are too short for a directory's own. */
+function configurations(runtimes: readonly NodeRuntime[]): readonly Part[] {
+  const read = runtimes.map(({ root, settings }) => `${root}${settings.confDir}`)
+  return [...new Set([defaultConfDir, ...read])].flatMap((directory, at) => {
+    const names = namesIn(directory).filter((name) => /^[\w.-]{1,60}\.(?:conf|conflist|json)$/.test(name))
+    return names.map((name) => ({
+      name: `${at === 0 ? 'net.d' : `net.d-${at + 1}`}/${name}`,
+      why: `a configuration of a network, in ${directory}`,
+      read: () => endOf(`${directory}/${name}`),
+    }))
   })
 }
 

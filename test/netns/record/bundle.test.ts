@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One archive for a bug report: every file of it is in its index, and no secret in any.
 
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { expect, it } from 'vitest'
@@ -33,6 +33,32 @@ it('has records, configuration, rules and an index, and no secrets; it replaces 
     expect(host.run('grep', ['-r', 'CANARY', folder]).stdout).toBe('')
     expect(command(host, 'bundle', file).code).toBe(3)
   } finally {
+    rmSync('/etc/cni/net.d', { recursive: true })
+    rmSync(folder, { recursive: true })
+    host.close()
+  }
+}, 120_000)
+
+it('has the log that the switch names, and the directory of each runtime', () => {
+  const host = openHost()
+  const folder = mkdtempSync(`${tmpdir()}/trestle-bundle-`)
+  writeFileSync(`${folder}/crio`, '#!/bin/sh\nread end\n', { mode: 0o755 })
+  const crio = spawn(`${folder}/crio`, ['--cni-config-dir', `${folder}/net.d`])
+  try {
+    for (const directory of ['/etc/cni/net.d', `${folder}/net.d`]) {
+      mkdirSync(directory, { recursive: true })
+      writeFileSync(`${directory}/10-pods.conf`, `{"name":"of ${directory}"}`)
+    }
+    command(host, 'log', 'on', '--file', `${folder}/own.jsonl`)
+    host.cni('STATUS', { cniVersion: '1.1.0', name: 'pods', type: 'trestle', podcidr: '10.95.0.0/24' })
+    expect(command(host, 'bundle', `${folder}/report.tar.gz`).code).toBe(0)
+    const found = execFileSync('tar', ['-xzOf', `${folder}/report.tar.gz`], { encoding: 'utf8' })
+    expect(found).toContain('{"name":"of /etc/cni/net.d"}')
+    expect(found).toContain(`{"name":"of ${folder}/net.d"}`)
+    expect(found).toContain(`net.d-2/10-pods.conf\n    a configuration of a network, in ${folder}/net.d\n`)
+    expect(found).toContain('"body":"STATUS pods succeeded"')
+  } finally {
+    crio.kill()
     rmSync('/etc/cni/net.d', { recursive: true })
     rmSync(folder, { recursive: true })
     host.close()
