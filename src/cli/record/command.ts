@@ -12,7 +12,7 @@ import {
 } from '../../commands/record/settings.ts'
 import { replaceText } from '../../system/files/files.ts'
 import { requireState, requireStateIfThere, stateRoot } from '../../system/files/state.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { type Command, exitCode, type Input, requireRead, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { tableText } from '../shell/table.ts'
@@ -25,7 +25,7 @@ export const recordCommand: Command = {
   name: 'record',
   words: '[ACTION] [ID]',
   maxWords: 2,
-  choices: ['on', 'off', 'list', 'show', 'clear'],
+  choices: actions,
   summary: 'record CNI calls with all that they read, ran and answered',
   description: [
     'ACTION is on, off, list (default), show or clear.',
@@ -48,10 +48,18 @@ export const recordCommand: Command = {
   run,
 }
 
+/** By action. */
+const optionsRead: Readonly<Record<string, readonly string[]>> = {
+  on: ['only', 'keep', 'failures'],
+  off: ['failures'],
+  list: ['all'],
+}
+
 function run(input: Input): number {
   const [action = 'list', id] = input.words
   if (id !== undefined && action !== 'show') throw new UsageError(`unexpected argument "${id}"`)
   requireRoot('record', 'records of calls are files that only root may read')
+  requireRead(input, action, optionsRead[action] ?? [])
   switch (action as (typeof actions)[number]) {
     case 'on':
     case 'off':
@@ -71,6 +79,7 @@ function run(input: Input): number {
 
 function switchRecord(input: Input, isOn: boolean): number {
   const { only, keep } = input.values
+  if (only === '') throw new UsageError('--only: name a network or a pod')
   if (typeof keep === 'string' && !/^[1-9]\d{0,4}$/.test(keep)) throw new UsageError(`--keep ${keep}: use a number`)
   const settings = { ...(only === undefined ? {} : { only }), ...(keep === undefined ? {} : { keep: Number(keep) }) }
   writeSwitch({ ...readSwitch(stateRoot()), record: isOn ? (settings as Settings['record']) : undefined })
@@ -82,6 +91,7 @@ function switchRecord(input: Input, isOn: boolean): number {
 }
 
 function switchFailures(input: Input, isOn: boolean): number {
+  requireRead(input, '--failures', ['failures'])
   requireState()
   if (isOn) rmSync(failuresOffFile(stateRoot()), { force: true, recursive: true })
   else replaceText(failuresOffFile(stateRoot()), '')

@@ -2,12 +2,14 @@
 // `trestle log`: switches the log of calls, and prints its last lines.
 
 import { closeSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { parseObject } from '../../commands/record/configuration.ts'
 import { defaultLogFile, openLog, traceFile } from '../../commands/record/log.ts'
 import { readSwitch, writeSwitch } from '../../commands/record/settings.ts'
-import { stateRoot } from '../../system/files/state.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { makeDirectory } from '../../system/files/files.ts'
+import { requireState, stateRoot } from '../../system/files/state.ts'
+import { type Command, exitCode, type Input, requireRead, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 
@@ -33,23 +35,36 @@ export const logCommand: Command = {
 function run(input: Input): number {
   requireRoot('log', 'the log is a file that only root may read')
   const [action = 'show'] = input.words
-  if (action === 'on') return switchLog(input, true)
-  if (action === 'off') return switchLog(input, false)
+  requireRead(input, action, action === 'on' ? Object.keys(logCommand.options) : [])
+  if (action === 'on') return switchOn(input)
+  if (action === 'off') return switchOff(input)
   if (action === 'show') return show(input)
   throw new UsageError(`there is no "log ${action}"; use on, off or show`)
 }
 
-function switchLog(input: Input, isOn: boolean): number {
+function switchOn(input: Input): number {
   const { file, otlp } = input.values
-  if (typeof file === 'string' && isOn) requireLogs(otlp === true ? [file, traceFile(file)] : [file])
-  const settings = { ...(typeof file === 'string' ? { file } : {}), ...(otlp === true ? { isOtlp: true } : {}) }
-  writeSwitch({ ...readSwitch(stateRoot()), log: isOn ? settings : undefined })
   const path = typeof file === 'string' ? file : defaultLogFile(stateRoot())
+  requireState()
+  if (file === undefined) makeDirectory(dirname(path))
+  requireLogs(otlp === true ? [path, traceFile(path)] : [path])
+  const settings = { ...(typeof file === 'string' ? { file } : {}), ...(otlp === true ? { isOtlp: true } : {}) }
+  writeSwitch({ ...readSwitch(stateRoot()), log: settings })
   const traces = otlp === true ? ` and a trace to ${traceFile(path)}` : ''
-  const text = isOn
-    ? `trestle writes a line for each call to ${path}${traces}; \`trestle log off\` ends it\n`
-    : 'trestle writes no log; its files stay\n'
-  return print(input, { command: 'log', document: { log: isOn, file: path }, text, code: exitCode.fine })
+  const text = `trestle writes a line for each call to ${path}${traces}; \`trestle log off\` ends it\n`
+  return print(input, { command: 'log', document: { log: true, file: path }, text, code: exitCode.fine })
+}
+
+function switchOff(input: Input): number {
+  const { log, ...others } = readSwitch(stateRoot())
+  writeSwitch(others)
+  const document = { log: false, file: log?.file ?? defaultLogFile(stateRoot()) }
+  return print(input, {
+    command: 'log',
+    document,
+    text: 'trestle writes no log; its files stay\n',
+    code: exitCode.fine,
+  })
 }
 
 /** A call tells nobody of a file that it refuses. Throws CniError 5. */
@@ -89,7 +104,7 @@ function show(input: Input): number {
     const whose = line['k8s.pod.name'] ?? line['container.id'] ?? ''
     return `${line['time']}  ${line['duration_ms']} ms  ${line['body']}  ${whose}\n`
   })
-  const state = `the log is ${log === undefined ? 'off' : `on: ${file}`}\n`
+  const state = `the log is ${log === undefined ? 'off but for configurations with the key "log"' : `on: ${file}`}\n`
   const document = { lines, file, log: log !== undefined }
   return print(input, { command: 'log', document, text: `${rows.join('')}${state}`, code: exitCode.fine })
 }

@@ -68,6 +68,12 @@ function readInput(command: Command, args: readonly string[], output: Output): I
   return { words: positionals, values, isJson: format === 'json', output }
 }
 
+/** Throws UsageError for an option that the action does not read: it would have no effect. */
+export function requireRead({ values }: Input, action: string, options: readonly string[]): void {
+  const unread = Object.keys(values).find((name) => !options.includes(name) && !(name in commonOptions))
+  if (unread !== undefined) throw new UsageError(`--${unread} has no meaning with ${action}`)
+}
+
 /** True with `-o json`, also among invalid arguments. */
 export function isJsonAsked(args: readonly string[]): boolean {
   return args.some((word, at) => {

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -158,3 +159,30 @@ it('200 calls at once give 200 whole lines, over a rotation', async () => {
   const sent = Array.from({ length: 200 }, (_, at) => `c${at}`)
   expect(ids.toSorted()).toEqual(sent.toSorted())
 }, 120_000)
+
+it('says of itself only what is so', () => {
+  host.cni('STATUS', { ...conf, log: true })
+  expect(command(host, 'log').stdout).toMatch(
+    /STATUS pods succeeded[\s\S]*the log is off but for configurations with the key "log"$/m,
+  )
+  const own = `${host.stateDir}/own.jsonl`
+  command(host, 'log', 'on', '--file', own)
+  expect(JSON.parse(command(host, 'log', 'off', '-o', 'json').stdout)).toMatchObject({ log: false, file: own })
+  rmSync(file)
+  mkdirSync(file)
+  const on = command(host, 'log', 'on')
+  expect([on.code, on.stderr]).toEqual([3, expect.stringContaining(`cannot log to ${file}`)])
+  expect(JSON.parse(command(host, 'log', '-o', 'json').stdout)).toMatchObject({ log: false })
+})
+
+it.each([
+  ['log show --file /x', '--file has no meaning with show'],
+  ['log off --otlp', '--otlp has no meaning with off'],
+  ['record list --keep 5', '--keep has no meaning with list'],
+  ['record off --only x', '--only has no meaning with off'],
+  ['record on --failures --only x', '--only has no meaning with --failures'],
+  ['record on --only=', '--only: name a network or a pod'],
+])('%s is refused', (line, why) => {
+  const refused = command(host, ...line.split(' '))
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(why)])
+})
