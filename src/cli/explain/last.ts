@@ -5,7 +5,7 @@ import type { Diagnosis } from '../../catalogue/diagnosis.ts'
 import { parseObject } from '../../commands/record/configuration.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
 import { areFailuresKept } from '../../commands/record/settings.ts'
-import { stateRoot } from '../../system/files/state.ts'
+import { requireStateIfThere, stateRoot } from '../../system/files/state.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { callText } from '../record/text.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -31,15 +31,16 @@ export const lastCommand: Command = {
   run: (input) => showLast(input, 'last', input.words[0]),
 }
 
-/** Whether there is a failed call that this user may read. */
+/** Whether there is a failed call that this user may read. Throws CniError 5 where root cannot look. */
 export function isFailureKept(): boolean {
-  return process.geteuid?.() === 0 && keptRecords(stateRoot(), ['failures']).length > 0
+  return process.geteuid?.() === 0 && requireStateIfThere() && keptRecords(stateRoot(), ['failures']).length > 0
 }
 
 /** Also of `trestle explain` without a text. */
 export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: string, id?: string): number {
   requireRoot(command, 'records of calls are files that only root may read')
-  const record = id === undefined ? newestFailure() : readRecord(pathOfRecord(id))
+  requireStateIfThere()
+  const record = id === undefined ? newestFailure(input.output) : readRecord(pathOfRecord(id))
   if (record === undefined) {
     const why = areFailuresKept(stateRoot()) ? '' : ': `trestle record on --failures` keeps them again'
     return print(input, { command, document: {}, text: `no failed call is kept${why}\n`, code: exitCode.fine })

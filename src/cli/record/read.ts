@@ -4,7 +4,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { recordVersion } from '../../commands/record/document.ts'
-import { keptRecords } from '../../commands/record/ring.ts'
+import { type Kept, keptRecords } from '../../commands/record/ring.ts'
 import {
   type CallLine,
   type ExecLine,
@@ -16,6 +16,7 @@ import {
   type ResultLine,
 } from '../../commands/record/schema.ts'
 import { stateRoot } from '../../system/files/state.ts'
+import type { Output } from '../shell/output.ts'
 import { unreadable } from '../shell/read-input.ts'
 
 /** A record, its lines by their types. */
@@ -53,19 +54,31 @@ export function pathOfRecord(id: string | undefined, root = stateRoot()): string
   )
 }
 
-/** The failed call that a person asks about: the newest, but an ADD before the DEL that cleans up behind it. */
-export function newestFailure(): CallRecord | undefined {
-  const [newest, ...others] = keptRecords(stateRoot(), ['failures'])
-  if (newest === undefined) return undefined
-  const failed = readRecord(newest.path)
-  const adds = failed.call.verb === 'DEL' ? others.filter(({ verb }) => verb === 'ADD') : []
-  const isOfSame = ({ call }: CallRecord) =>
-    call.containerId === failed.call.containerId && call.ifName === failed.call.ifName
-  for (const { path } of adds) {
-    const add = readRecord(path)
-    if (isOfSame(add)) return add
+/**
+ * The failed call that a person asks about: the newest, but an ADD before the DEL that cleans up behind it. Unreadable
+ * records are passed over, with a line on stderr. Throws CniError where none can be read.
+ */
+export function newestFailure({ err }: Pick<Output, 'err'>): CallRecord | undefined {
+  const problems: Error[] = []
+  const records = readable(keptRecords(stateRoot(), ['failures']), problems)
+  const failed = records.next().value
+  if (failed === undefined && problems[0] !== undefined) throw problems[0]
+  for (const { message } of problems) err(`trestle: ${message}: this is the newest failed call that can be read\n`)
+  if (failed?.call.verb !== 'DEL') return failed
+  const { containerId, ifName } = failed.call
+  const isItsAdd = ({ call }: CallRecord) =>
+    call.verb === 'ADD' && call.containerId === containerId && call.ifName === ifName
+  return records.find(isItsAdd) ?? failed
+}
+
+function* readable(kept: readonly Kept[], problems: Error[]): Generator<CallRecord, undefined> {
+  for (const { path } of kept) {
+    try {
+      yield readRecord(path)
+    } catch (error) {
+      problems.push(error as Error)
+    }
   }
-  return failed
 }
 
 /** The record in a file. Throws CniError 5 for an unreadable file, 6 for a text that is no whole record. */

@@ -19,7 +19,7 @@ import { batchesOf, plansOf } from '../plan/plan.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { painted } from '../shell/findings.ts'
-import { print } from '../shell/output.ts'
+import { type Output, print } from '../shell/output.ts'
 import { requireRoot, thisProgram } from '../shell/self.ts'
 import { type Compared, differences, lineDifference, type Part, withoutMadeUp } from './difference.ts'
 import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts'
@@ -54,7 +54,7 @@ export const replayCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { words, values } = input
-  const record = readRecord(pathOf(words[0]))
+  const record = readRecord(pathOf(words[0], input.output))
   requireStatePaths(record.node?.state ?? {})
   if (record.call.stdinCut !== undefined) throw lacking('its standard input was too long to be recorded whole')
   const against = values['against'] as string | undefined
@@ -82,9 +82,9 @@ async function run(input: Input): Promise<number> {
   return compare(first, second, [own, against])
 }
 
-function pathOf(word: string | undefined): string {
+function pathOf(word: string | undefined, output: Output): string {
   if (word !== undefined && existsSync(word)) return word
-  const failed = word === undefined ? newestFailure() : undefined
+  const failed = word === undefined ? newestFailure(output) : undefined
   return failed?.path ?? pathOfRecord(word)
 }
 

@@ -10,7 +10,14 @@ import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../model/record.ts'
 import { markText, type TableFamily, tableName, tableRemoval } from '../../model/tables.ts'
 import { removeLinks } from '../../plan/order/teardown.ts'
-import { directoryNameOf, networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
+import {
+  directoryNameOf,
+  networkDirectories,
+  networkParts,
+  requireState,
+  requireStateIfThere,
+  stateRoot,
+} from '../../system/files/state.ts'
 import { readZones, removeHostAccept, zoneText } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
@@ -52,8 +59,8 @@ interface Parts {
 /** Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look or get the lock. */
 export async function uninstall(context: CallContext, apply: boolean): Promise<Uninstalled> {
   const hasState = stateParts().some((path) => existsSync(path))
-  // A look at a machine without state makes none.
-  if (apply || hasState) requireState()
+  if (apply) requireState()
+  else requireStateIfThere()
   if (apply) await teardownDead(context)
   const { live, dead } = attachments(context)
   const parts = await look(context)

@@ -2,7 +2,17 @@
 // A call that fails is kept without being asked, and changes no verdict by that.
 
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
 import { command, lineOf, linesOf, recordFiles } from '../../support/records.ts'
@@ -145,4 +155,31 @@ it('a full or a read-only state directory changes no verdict', () => {
     execFileSync('umount', [directory])
   }
   expect(host.cni('STATUS', conf).code).toBe(0)
+})
+
+it('a newest failure that cannot be read is passed over with a line, by last, explain and replay', () => {
+  failedAdd()
+  const [whole = ''] = recordFiles(host, 'failures')
+  host.cni('DEL', '{', { id: 'a', netns, args })
+  const newest = recordFiles(host, 'failures').at(-1) ?? ''
+  truncateSync(`${host.stateDir}/${newest}`, 200)
+  for (const word of ['last', 'explain', 'replay']) {
+    const { stdout, stderr } = command(host, word)
+    expect(stderr, word).toContain(newest)
+    expect(stdout, word).toMatch(/^ADD (?:failed|of record)/)
+  }
+  truncateSync(`${host.stateDir}/${whole}`, 200)
+  expect(command(host, 'last')).toMatchObject({ code: 3, stdout: '' })
+})
+
+it.each([
+  ['others can write to', (path: string) => chmodSync(path, 0o777)],
+  ['is a file', (path: string) => rmSync(path, { recursive: true }) ?? writeFileSync(path, '')],
+])('a state directory that %s is not looked at by last, explain and uninstall', (_, put) => {
+  failedAdd()
+  put(host.stateDir)
+  for (const word of ['last', 'explain', 'uninstall']) {
+    const { code, stdout, stderr } = command(host, word)
+    expect([code, stdout, stderr], word).toEqual([3, '', expect.stringContaining('[state-unusable]')])
+  }
 })
