@@ -4,10 +4,11 @@
 import { uptime } from 'node:os'
 import { encodeFile } from '../../model/kinds.ts'
 import type { ClusterView } from '../../plan/agent/cluster-view.ts'
-import { decodeMemory, emptyMemory, type Memory, remember } from '../../plan/agent/memory.ts'
+import { decodeMemory, emptyMemory, type Memory, remember, withRangesOf } from '../../plan/agent/memory.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
+import { livePods } from './new-pods.ts'
 import type { RoundInput } from './round.ts'
 import { madeFrom } from './routes.ts'
 
@@ -19,11 +20,20 @@ export interface KeptMemory {
   readonly text: string
 }
 
-/** The last agent's memory, empty if the file is missing or unreadable. Returns `before` if the text is equal. */
-export function readMemory(before?: KeptMemory): KeptMemory {
+/**
+ * The last agent's memory, with the ranges of live pods of the network. Returns `before` if neither the file nor these
+ * have anything else.
+ */
+export function readMemory(network: string, before?: KeptMemory): KeptMemory {
   const found = readText(file())
-  if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
-  return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
+  const { text } = typeof found === 'object' ? found : { text: '' }
+  const known = text === before?.text ? before.memory : text === '' ? emptyMemory : decodeMemory(text)
+  const memory = withRangesOf(known, liveGateways(network))
+  return before?.memory === memory ? before : { memory, text }
+}
+
+function liveGateways(network: string): readonly string[] {
+  return livePods(network).flatMap(({ network: made }) => [...(made?.bridge?.addresses ?? []), ...(made?.ranges ?? [])])
 }
 
 /** Writes and returns the memory if its text differs from `before`; else returns `before`. */

@@ -102,7 +102,7 @@ function refusal(node: string, podCidrs: readonly string[], why: string) {
 }
 
 /** Attachments of the network with a live interface, the newest first. */
-function livePods(network: string): readonly AttachmentRecord[] {
+export function livePods(network: string): readonly AttachmentRecord[] {
   return allRecords()
     .map(({ record }) => record)
     .filter(({ key, spec }) => key.network === network && key.role === 'main' && spec?.host !== undefined)

@@ -165,9 +165,9 @@ async function settleCluster(
   nodes: ReadonlyMap<string, ClusterNode>,
   attempt: Attempt,
 ): Promise<readonly Problem[]> {
-  const { isWhole, known } = input
+  const { isWhole, known, settings } = input
   const kept = isWhole ? undefined : known.memory
-  const memory = kept ?? readMemory(known.memory)
+  const memory = kept ?? readMemory(settings.network, known.memory)
   await attempt('routes', async () => {
     await lookForRoutes(input)
     return []

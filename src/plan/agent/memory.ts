@@ -2,7 +2,7 @@
 // What the agent remembers over a restart: ranges that led to other nodes, and its own earlier ones. A Node that is
 // deleted and registered again has another range, and its pods live on.
 
-import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/address.ts'
 import { decodeFile, listOf, type Of, object, optionalNumber, text, texts } from '../../model/kinds.ts'
 import type { Peer } from './cluster-view.ts'
 
@@ -47,6 +47,13 @@ export function remember(
 function unlessNew(peer: Peer, known: RememberedPeer | undefined): RememberedPeer {
   if (peer.addresses.length > 0 || known === undefined) return peer
   return { ...peer, ranges: [...new Set([...peer.ranges, ...known.ranges])], addresses: known.addresses }
+}
+
+/** The memory with the ranges of these gateways: pods may have started by an old configuration before any agent. */
+export function withRangesOf(memory: Memory, gateways: readonly string[]): Memory {
+  const ranges = gateways.flatMap((text) => parseCidr(text) ?? []).map((cidr) => formatCidr(networkOf(cidr)))
+  const unknown = new Set(ranges.filter((range) => !memory.own.includes(range)))
+  return unknown.size === 0 ? memory : { ...memory, own: [...unknown, ...memory.own] }
 }
 
 /** The earlier ranges of this node that live pods have addresses of which are in none of today's. */

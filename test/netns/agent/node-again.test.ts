@@ -2,7 +2,7 @@
 // A Node that is registered again while its pods live: a part of its ranges, other masks, earlier ranges, another mode
 // of the agent, and two bridges with one gateway as an earlier release has left them.
 
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
   type AgentPod,
@@ -69,6 +69,21 @@ describe('a Node that comes back', () => {
     expect(bridges()).toEqual(['cni0', 'cni1'])
     for (const other of [old, middle]) requireReach(young, other)
     expect(young.addresses).toEqual(['10.244.1.3', 'fd00:10:244:1::3'])
+  })
+
+  it('tells of pods that started before any agent of this boot, and their bridge goes with the last of them', async () => {
+    await registered(b)
+    const old = attach('old')
+    rmSync(`${node.host.stateDir}/agent.json`)
+    const found = await registered(a)
+    expect(ids(found)).toEqual(['MovedPodCIDR'])
+    expect(bridges()).toEqual(['cni0'])
+    const young = attach('young')
+    requireReach(old, young)
+    expect(node.host.run('nft', ['list', 'set', 'inet', 'trestle', 'podnet4']).stdout).toContain(b[0])
+    detach(old)
+    expect(await registered(a)).toMatchObject({ isDone: true, problems: [] })
+    expect(bridges()).toEqual(['cni1'])
   })
 
   it.each([

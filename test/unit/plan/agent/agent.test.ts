@@ -12,7 +12,7 @@ import { readConfig } from '../../../../src/config/config.ts'
 import { encodeFile } from '../../../../src/model/kinds.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
-import { decodeMemory, emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
+import { decodeMemory, emptyMemory, rangesInUse, remember, withRangesOf } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
 
 const call = {
@@ -149,6 +149,15 @@ describe('memory', () => {
     expect(decodeMemory(encodeFile(gone))).toEqual(gone)
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.1.7', '10.0.9.3'])).toEqual(['10.0.1.0/24'])
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.9.3'])).toEqual([])
+  })
+
+  it('has the ranges of live pods, those of this boot that no agent has seen as the oldest', () => {
+    const known = { peers: [], own: ['10.0.1.0/24', '10.0.9.0/24'] }
+    expect(withRangesOf(known, ['10.0.7.1/24', '10.0.9.1/24', '10.0.7.1/24']).own).toEqual([
+      '10.0.7.0/24',
+      ...known.own,
+    ])
+    expect(withRangesOf(known, ['10.0.9.1/24'])).toBe(known)
   })
 
   it('keeps what it knows of a node that was registered again and has no address yet', () => {
