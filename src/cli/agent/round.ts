@@ -118,8 +118,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   if (place !== undefined && failures.length === 0)
     await attempt('configuration', async () => {
       const { bridge, refused } = place
-      // The addresses of a range that an elder node has are that node's.
-      const given = problems.some((problem) => isElders(problem, input.settings)) ? [] : podCidrs
+      const given = isGivenUp(input.settings, podCidrs, problems) ? [] : podCidrs
       const pods = { mode: modeNow(input), bridge, podCidrs: given, isRefused: refused !== undefined }
       return settleConfiguration(input, pods)
     })
@@ -144,6 +143,14 @@ function keepsFromReady(problem: Problem, settings: Settings, podCidrs: readonly
   // Set up before that subnet was there, the network goes on.
   const isSubnet = problem.id === 'OverlapsHost' && problem.node === settings.node
   return isSubnet && !isSetUpWith(settings.network, podCidrs)
+}
+
+/**
+ * Whether an elder node has the ranges, whose addresses are that node's. A network that was set up with them goes on: one
+ * faulty Node, the eldest, must not take all others out of service.
+ */
+function isGivenUp(settings: Settings, podCidrs: readonly string[], problems: readonly Problem[]): boolean {
+  return problems.some((problem) => isElders(problem, settings)) && !isSetUpWith(settings.network, podCidrs)
 }
 
 /** Whether an elder node has a range of this one. */
