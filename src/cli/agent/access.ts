@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
-import { parseAddress } from '../../cni/address.ts'
+import { type Address, parseAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { type AccessSettings, serviceAccountDir } from './settings.ts'
 
@@ -127,6 +127,11 @@ export function apiServer({ flags, kubeconfig, environment }: ApiSources): ApiSe
   if (host === undefined) return 'no --api-server, no kubeconfig of a kubelet, and KUBERNETES_SERVICE_HOST is not set'
   const name = parseAddress(host)?.family === 6 ? `[${host}]` : host
   return checked({ server: `https://${name}:${port}`, caFile: flags.caFile ?? caFile, source: 'environment' })
+}
+
+/** The address of a server, where its URL has one and no name. */
+export function addressOf(server = ''): Address | undefined {
+  return URL.canParse(server) ? parseAddress(new URL(server).hostname.replace(/^\[|\]$/g, '')) : undefined
 }
 
 /** The token goes over TLS, or does not leave the node. */

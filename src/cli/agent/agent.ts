@@ -172,7 +172,8 @@ async function round(life: Life): Promise<void> {
   const nodes = watch.state.isListed ? watch.nodes : undefined
   // A large cluster's list leaves garbage, for which the first round's tools leave no room.
   if (life.last === undefined || life.last.waitsFor === notListed) shrinkHeap()
-  const found = await runRound({ settings, nodes, isWhole, known: life.known, signal, log, metrics }).catch(
+  const { server: apiServer } = watch.state
+  const found = await runRound({ settings, nodes, apiServer, isWhole, known: life.known, signal, log, metrics }).catch(
     // An unforeseen error is reported and the round repeated; an agent that ends would only be started again.
     (error: Error): RoundResult => ({
       isDone: false,

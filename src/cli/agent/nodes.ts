@@ -25,8 +25,8 @@ const watchS = 480
 /** A watch of the nodes. `onChange`: a field in use has changed; `onError`: the API server failed. */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
-  /** `isListed`: a whole list was read. `failures`: since the last answer. */
-  readonly state: { isListed: boolean; failures: number; lastError: string }
+  /** `isListed`: a whole list was read. `failures`: since the last answer. `server`: the URL that was asked last. */
+  readonly state: { isListed: boolean; failures: number; lastError: string; server: string }
 }
 
 interface WatchRequest {
@@ -39,7 +39,7 @@ interface WatchRequest {
 /** Lists and watches until the signal. */
 export function watchNodes(request: WatchRequest): NodeWatch {
   const nodes = new Map<string, ClusterNode>()
-  const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '' } }
+  const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '', server: '' } }
   void follow(watch, nodes, request)
   return watch
 }
@@ -51,6 +51,7 @@ async function follow(watch: NodeWatch, nodes: Map<string, ClusterNode>, request
   while (!request.signal.aborted) {
     try {
       const access = request.open()
+      state.server = access.found.server
       if (version === '') version = await list(access, nodes, request)
       if (!state.isListed) request.onChange()
       Object.assign(state, { isListed: true })

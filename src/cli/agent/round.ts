@@ -20,6 +20,7 @@ import type { Here } from '../../plan/agent/node-addresses.ts'
 import type { PoolLook, Problem } from '../../plan/agent/problem.ts'
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
+import { addressOf } from './access.ts'
 import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files.ts'
 import type { Log } from './log.ts'
 import { type KeptMemory, keepMemory, readMemory } from './memory.ts'
@@ -67,6 +68,8 @@ export interface Known {
 export interface RoundInput {
   readonly settings: Settings
   readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
+  /** The URL that the nodes were read from. */
+  readonly apiServer?: string
   /** True to compare all state with the node, false for the cluster's part alone. */
   readonly isWhole: boolean
   readonly known: Known
@@ -99,7 +102,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   }
   // A list without this node is another cluster's, or a cluster's that lost its nodes: pods keep their routes.
   const ownNode = input.nodes?.get(input.settings.node)
-  const podCidrs = ownNode === undefined ? [] : ownRanges(ownNode).ranges
+  const podCidrs = ownNode === undefined ? [] : ownRanges(ownNode, addressOf(input.apiServer)).ranges
   await attempt('mode', async () => settleMode(input))
   await attempt('template', async () => settleTemplate(input, { mode: modeNow(input), podCidrs }))
   if (input.nodes !== undefined && ownNode !== undefined)
@@ -226,15 +229,15 @@ async function settlePlace(input: RoundInput, podCidrs: readonly string[]): Prom
 }
 
 function viewOf(input: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
-  const { settings, known } = input
+  const { settings, known, apiServer = '' } = input
   const [self, today] = [settings.node, nodes.get(settings.node)?.podCidrs ?? []]
   const earlierPods = rangesInUse(memory, today, liveAddresses(memory, today))
   const all = [...nodes.values()]
   const allowOverlap = isOverlapAllowed(input)
   const here = lookHere(input)
-  const from = [memory, earlierPods.join(), JSON.stringify(here), allowOverlap, ...all]
+  const from = [memory, earlierPods.join(), JSON.stringify(here), allowOverlap, apiServer, ...all]
   known.view = madeFrom(known.view, from, () => {
-    const facts = { bounds: settings.clusterCidrs, here, allowOverlap }
+    const facts = { bounds: settings.clusterCidrs, here, allowOverlap, apiServer: addressOf(apiServer) }
     return clusterView({ self, nodes: all, remembered: memory.peers, earlierPods, ...facts })
   })
   return known.view.value

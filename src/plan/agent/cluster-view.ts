@@ -3,6 +3,7 @@
 // The same nodes give the same view, in whatever order they came: nothing flaps.
 
 import {
+  type Address,
   bitsOf,
   type Cidr,
   familyOf,
@@ -45,7 +46,8 @@ export interface ClusterView {
 
 /**
  * What is seen from. `remembered`: the peers of the last view; `earlierPods`: ranges of live pods here that are none of
- * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said.
+ * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said; `apiServer`: its address, where
+ * that is known: who routes it to a node learns of no correction.
  */
 export interface Viewer {
   readonly self: string
@@ -55,6 +57,7 @@ export interface Viewer {
   readonly here: Here
   readonly bounds: readonly Cidr[]
   readonly allowOverlap: boolean
+  readonly apiServer?: Address | undefined
 }
 
 export function clusterView(viewer: Viewer): ClusterView {
@@ -64,7 +67,7 @@ export function clusterView(viewer: Viewer): ClusterView {
   const lengths = lengthsOf(viewer)
   const claimed = claimedRanges(lengths)
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
-  const own = ownNode === undefined ? { ranges: [], problems: [] } : ownRanges(ownNode)
+  const own = ownNode === undefined ? { ranges: [], problems: [] } : ownRanges(ownNode, viewer.apiServer)
   for (const cidr of own.ranges.flatMap((text) => parseCidr(text) ?? [])) claimed.claim({ node: self, cidr })
   const judgeRange = rangeJudge(viewer, ownNode, lengths)
   const found = others.map((node) => ({
@@ -112,11 +115,14 @@ interface Seen {
 }
 
 /** The ranges of this node that pods can have addresses of; they depend on no other node. */
-export function ownRanges(node: ClusterNode): { ranges: readonly string[]; problems: readonly Problem[] } {
+export function ownRanges(
+  node: ClusterNode,
+  apiServer: Address | undefined,
+): { ranges: readonly string[]; problems: readonly Problem[] } {
   if (node.podCidrs.length === 0) return { ranges: [], problems: [noRange(node.name)] }
   const [ranges, problems]: [string[], Problem[]] = [[], []]
   for (const { text, cidr, canonical } of parsed(node).ranges) {
-    const wrong = typeof cidr === 'string' ? cidr : unfitForPods(cidr, ranges)
+    const wrong = typeof cidr === 'string' ? cidr : (wrongAround(cidr, apiServer) ?? unfitForPods(cidr, ranges))
     if (wrong === undefined) ranges.push(canonical)
     else problems.push(badRange(node.name, typeof cidr === 'string' ? JSON.stringify(text) : text, wrong))
   }
@@ -262,7 +268,7 @@ type RangeJudge = (cidr: Cidr) => { readonly id: ProblemId; readonly why: string
 
 /** Judges the ranges of other nodes by this one. `lengths`: the prefix lengths of all ranges. */
 function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: Iterable<number>): RangeJudge {
-  const { here, bounds, allowOverlap } = viewer
+  const { here, bounds, allowOverlap, apiServer } = viewer
   const addresses = ownNode === undefined ? [] : addressesHere(parsed(ownNode), here)
   const subnets = allowOverlap ? [] : here.subnets.flatMap(({ dst, dev }) => ({ node: dev, cidr: parseCidr(dst) }))
   const ofLinks = claimedRanges([...lengths, ...subnets.flatMap(({ cidr }) => cidr?.prefixLength ?? [])])
@@ -270,6 +276,8 @@ function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: I
   return (cidr) => {
     if (addresses.some((address) => includes(cidr, address)))
       return { id: 'BadPodCIDR', why: 'has the address of this node in it' }
+    const wrong = wrongAround(cidr, apiServer)
+    if (wrong !== undefined) return { id: 'BadPodCIDR', why: wrong }
     if (!isWithin(cidr, bounds)) {
       const why = `is beyond ${bounds.map(formatCidr).join(', ')}: nothing is routed to it`
       return { id: 'BeyondClusterCIDR', why }
@@ -281,6 +289,10 @@ function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: I
       why: `overlaps ${formatCidr(link.cidr)} of ${link.node} on this node`,
     }
   }
+}
+
+function wrongAround(cidr: Cidr, apiServer: Address | undefined): string | undefined {
+  return apiServer !== undefined && includes(cidr, apiServer) ? 'has the address of the API server in it' : undefined
 }
 
 /** Ranges of this node that a subnet of its own links overlaps: the plugin sets no network up with them. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and ranges that other Nodes list: whose they are, which of them routes go by, and what is told.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { expect, it } from 'vitest'
 import { nodeWithRounds, uplink } from '../../support/cluster/agent-node.ts'
@@ -83,6 +83,19 @@ it('an address in a node’s range takes it from nobody, and is told where it is
     'elder BadInternalIP InternalIP 10.244.2.1 is in podCIDR 10.244.2.0/24 of node two',
     'elder BadInternalIP InternalIP 10.244.1.7 is in podCIDR 10.244.1.0/24 of node self',
   ])
+})
+
+it('a range with the API server in it gets no route, and no configuration', async () => {
+  const far = peer('far', ['10.99.0.0/16'], ['192.0.2.13'])
+  const nodes = [self, far, peer('two', ranges, good)]
+  const { problems } = await node.rounds.round({ nodes, options: {}, apiServer: 'https://10.99.0.10:6443' })
+  expect(problems).toMatchObject([{ node: 'far', id: 'BadPodCIDR', text: expect.stringContaining('API server') }])
+  expect(routes()).toEqual(toTwo)
+  const own = peer('self', ['10.99.0.0/16'], ['192.0.2.11'])
+  node.rounds.files.remove()
+  const found = await node.rounds.round({ nodes: [own], options: {}, apiServer: 'https://10.99.0.10:6443' })
+  expect(found).toMatchObject({ isDone: false, problems: [{ node: 'self', id: 'BadPodCIDR' }] })
+  expect(existsSync(node.rounds.files.conflist)).toBe(false)
 })
 
 it('--cluster-cidr bounds what is routed, and a public range is told without it', async () => {

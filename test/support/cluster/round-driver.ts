@@ -13,6 +13,7 @@ import { type ClusterNode, clusterNode } from '../../../src/plan/agent/cluster-n
 export interface RoundOrder {
   readonly nodes: readonly object[]
   readonly options: Readonly<Record<string, string>>
+  readonly apiServer?: string
 }
 
 /** `said`: the messages of the round's log. */
@@ -25,7 +26,7 @@ let known: Known = {}
 let last = ''
 
 for await (const line of createInterface(process.stdin)) {
-  const { nodes, options } = JSON.parse(line) as RoundOrder
+  const { nodes, options, apiServer = '' } = JSON.parse(line) as RoundOrder
   const settings = settingsOf({ values: { 'node-name': 'self', 'conf-dir': confDir, 'bin-dir': binDir, ...options } })
   if (JSON.stringify(options) !== last) known = {}
   last = JSON.stringify(options)
@@ -33,7 +34,7 @@ for await (const line of createInterface(process.stdin)) {
   const said: string[] = []
   const result = await runRound({
     ...{ settings, nodes: new Map(all.map((node: ClusterNode) => [node.name, node])) },
-    ...{ isWhole: true, known, signal, metrics, log: (_, message) => said.push(message) },
+    ...{ apiServer, isWhole: true, known, signal, metrics, log: (_, message) => said.push(message) },
   })
   process.stdout.write(`${JSON.stringify({ ...result, said })}\n`)
 }

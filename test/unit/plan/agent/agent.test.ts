@@ -4,9 +4,10 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { apiServer } from '../../../../src/cli/agent/access.ts'
+import { addressOf, apiServer } from '../../../../src/cli/agent/access.ts'
 import { backoffMs } from '../../../../src/cli/agent/request.ts'
 import { settingsOf } from '../../../../src/cli/agent/settings.ts'
+import { parseAddress } from '../../../../src/cni/address.ts'
 import { readInvocation } from '../../../../src/cni/invocation.ts'
 import { readConfig } from '../../../../src/config/config.ts'
 import { encodeFile } from '../../../../src/model/kinds.ts'
@@ -40,6 +41,15 @@ describe('apiServer', () => {
       caFile: '/ca',
       source: 'kubeconfig',
     })
+  })
+
+  it('has an address, or a name', () => {
+    for (const [server, address] of [
+      ['https://10.0.0.1:6443', '10.0.0.1'],
+      ['https://[fd00::1]:6443', 'fd00::1'],
+    ] as const)
+      expect(addressOf(server)).toEqual(parseAddress(address))
+    for (const server of ['https://api.example:6443', '', undefined]) expect(addressOf(server)).toBeUndefined()
   })
 
   it('sends the token over TLS or not off the node', () => {

@@ -3,7 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Cidr, parseCidr } from '../../../../src/cni/address.ts'
+import { type Cidr, parseAddress, parseCidr } from '../../../../src/cni/address.ts'
 import { clusterNode } from '../../../../src/plan/agent/cluster-node.ts'
 import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
 import { changedProblems } from '../../../../src/plan/agent/problem.ts'
@@ -90,6 +90,23 @@ describe('clusterView', () => {
       const seen = view([self, node('b', [cidr, 'fd00:2::/64'], ['192.0.2.2'])])
       expect(idsOf(seen)).toEqual(['b BadPodCIDR'])
       expect(seen.peers).toEqual([{ name: 'b', ranges: ['fd00:2::/64'], addresses: ['192.0.2.2'] }])
+    }
+  })
+
+  it('routes no range with the API server in it, and has none of its own', () => {
+    for (const [server, range, other] of [
+      ['10.99.0.10', '10.99.0.0/16', 'fd00:2::/64'],
+      ['fd00:99::10', 'fd00:99::/64', '10.0.2.0/24'],
+    ] as const) {
+      const more = { apiServer: parseAddress(server) }
+      const seen = view([self, node('b', [range, other], ['192.0.2.2'])], more)
+      expect(seen.problems).toMatchObject([
+        { id: 'BadPodCIDR', node: 'b', text: expect.stringContaining('API server') },
+      ])
+      expect(seen.peers[0]?.ranges).toEqual([other])
+      const own = view([node('self', [range, other], ['192.0.2.1'])], more)
+      expect(idsOf(own)).toEqual(['self BadPodCIDR'])
+      expect(own.own).toEqual([other])
     }
   })
 
