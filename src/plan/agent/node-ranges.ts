@@ -59,8 +59,11 @@ function keyOf(address: Address, length: number): string {
 
 // What a range of a Node is by itself: whether pods can have it, and whether it is of the internet.
 
-/** What means something on one link or machine only, on many, or nothing (RFC 6890): no pod can have it. */
-const special = cidrs('0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 224.0.0.0/3 ::/127 fe80::/10 ff00::/8')
+/**
+ * What means something on one link or machine only, on many, or nothing (RFC 6890), or is IPv4 in IPv6 (RFC 4291,
+ * 2.5.5.1), which tools print otherwise than we do: no pod can have it.
+ */
+const special = cidrs('0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 224.0.0.0/3 ::/96 fe80::/10 ff00::/8')
 
 /**
  * Ranges that nobody else has in the internet: private (RFC 1918, RFC 4193), shared by carriers (RFC 6598), for

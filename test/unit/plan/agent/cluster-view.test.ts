@@ -85,6 +85,8 @@ describe('clusterView', () => {
       '224.1.0.0/16',
       'fe80::/64',
       '192.0.2.0/24',
+      '::a00:0/104',
+      '::/64',
     ]
     for (const cidr of bad) {
       const seen = view([self, node('b', [cidr, 'fd00:2::/64'], ['192.0.2.2'])])
