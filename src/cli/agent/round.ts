@@ -149,7 +149,7 @@ function keepsFromReady(problem: Problem, settings: Settings, podCidrs: readonly
 }
 
 /**
- * Whether an elder node has the ranges, whose addresses are that node's. A network that was set up with them goes on: one
+ * Whether the addresses of the ranges are an elder node's. A network that was set up with the ranges goes on: one
  * faulty Node, the eldest, must not take all others out of service.
  */
 function isGivenUp(settings: Settings, podCidrs: readonly string[], problems: readonly Problem[]): boolean {

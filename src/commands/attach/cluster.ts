@@ -17,9 +17,9 @@ import { repairRules } from './shared-port.ts'
 const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
 
 /**
- * Changes the sets by what is different from before, and writes the cluster down last: who is killed in between leaves
- * a file that is not the cluster, so that the next agent does all of it again. Without a network there is no table yet:
- * its first ADD fills the sets. Throws CniError as `restore` does.
+ * Changes the sets by what is different from before, and writes the cluster down last: after an agent that was killed
+ * in between, the next one finds another cluster in the file and changes the sets again. Without a network there is no
+ * table yet: its first ADD fills the sets. Throws CniError as `restore` does.
  */
 export async function setCluster(context: CallContext, cluster: Cluster): Promise<void> {
   const isFitting = await withLock(machineLock(context, 'write down the cluster'), async () => {

@@ -46,8 +46,8 @@ export interface ClusterView {
 
 /**
  * What is seen from. `remembered`: the peers of the last view; `earlierPods`: ranges of live pods here that are none of
- * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said; `apiServer`: its address, where
- * that is known: who routes it to a node learns of no correction.
+ * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said; `apiServer`: its address, if
+ * known: an agent that routes this address to a node learns of no correction.
  */
 export interface Viewer {
   readonly self: string
