@@ -13,6 +13,12 @@ import { ApiError, askApi, backoffMs } from './request.ts'
 /** Bound on waiting events, so that a cluster-wide fault is not reported by each node about each other node. */
 const mostEvents = 10
 
+/** Bounds on events in time: as many at once, and then one after each such time. */
+const [burst, againMs] = [25, 60_000]
+
+/** Answers of 500 and above after which an event is dropped, so that others get their turn. */
+const mostServerErrors = 3
+
 /** Of core/v1 Event: a problem that began, and one that is over. */
 type EventType = 'Warning' | 'Normal'
 
@@ -34,12 +40,48 @@ interface ReporterParts {
   readonly metrics: Metrics
 }
 
-/** Sends reports one by one, and repeats failed ones. */
-export function openReporter({ node, open, signal, log, metrics }: ReporterParts): Reporter {
-  const waiting: (() => Promise<void>)[] = []
-  let failures = 0
-  let isAtWork = false
+/** Sends events one by one, and the condition beside them; repeats what failed. */
+export function openReporter({ node, open, ...parts }: ReporterParts): Reporter {
+  const [events, conditions] = [openSender(parts, mostServerErrors), openSender(parts, Number.POSITIVE_INFINITY)]
+  const take = openBucket()
+  let dropped = 0
   let clearedUid: string | undefined
+
+  const report: Reporter['report'] = (type, problems, isStill) => {
+    if (problems.length === 0) return
+    const room = Math.max(0, mostEvents - events.waiting())
+    const sent = problems.slice(0, take(Math.min(problems.length, room)))
+    for (const problem of sent)
+      events.send(async () => {
+        if (isStill(problem)) await reportEvent(open(), node, { type, problem })
+      })
+    const lost = problems.length - sent.length
+    if (lost > 0 && dropped === 0) parts.log('warning', 'too many events: from here on this log alone has some')
+    if (lost === 0 && dropped > 0) parts.log('info', 'events are sent again', { dropped })
+    dropped = lost === 0 ? 0 : dropped + lost
+  }
+  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
+    if (clearedUid === uid) return
+    clearedUid = uid
+    if (networkUnavailable === 'False') return
+    conditions.send(async () => {
+      try {
+        await clearNetworkUnavailable(open(), node)
+      } catch (error) {
+        // The Node is missing, or the right to it: the next round asks again.
+        if (isFinal(error)) clearedUid = undefined
+        throw error
+      }
+    })
+  }
+  return { report, clearCondition }
+}
+
+/** Sends one by one. Drops what the server refuses for good, or answers with an error of its own `mostErrors` times. */
+function openSender({ signal, log, metrics }: Omit<ReporterParts, 'node' | 'open'>, mostErrors: number) {
+  const waiting: (() => Promise<void>)[] = []
+  let [failures, serverErrors] = [0, 0]
+  let isAtWork = false
 
   const work = async () => {
     if (isAtWork) return
@@ -49,41 +91,40 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
         await next()
         waiting.shift()
         failures = 0
+        serverErrors = 0
       } catch (error) {
         failures += 1
+        if (error instanceof ApiError && error.status >= 500) serverErrors += 1
         metrics.apiFailures.inc()
         if (failures === 1 || failures % 20 === 0)
           log('warning', 'API server', { error: (error as Error).message, failures })
-        if (isFinal(error)) waiting.shift()
+        if (isFinal(error) || serverErrors === mostErrors) {
+          waiting.shift()
+          serverErrors = 0
+        }
         await sleep(backoffMs(failures, Math.random()), undefined, { signal }).catch(() => undefined)
       }
     }
     isAtWork = false
   }
+  const send = (next: () => Promise<void>) => {
+    waiting.push(next)
+    void work()
+  }
+  return { send, waiting: () => waiting.length }
+}
 
-  const report: Reporter['report'] = (type, problems, isStill) => {
-    for (const problem of problems.slice(0, Math.max(0, mostEvents - waiting.length)))
-      waiting.push(async () => {
-        if (isStill(problem)) await reportEvent(open(), node, { type, problem })
-      })
-    void work()
+/** Takes as many of `asked` as there may be now: a burst, then few, like client-go's EventSourceObjectSpamFilter. */
+function openBucket(): (asked: number) => number {
+  let [left, sinceMs] = [burst, performance.now()]
+  return (asked) => {
+    const nowMs = performance.now()
+    left = Math.min(burst, left + (nowMs - sinceMs) / againMs)
+    sinceMs = nowMs
+    const taken = Math.min(asked, Math.floor(left))
+    left -= taken
+    return taken
   }
-  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
-    if (clearedUid === uid) return
-    clearedUid = uid
-    if (networkUnavailable === 'False') return
-    waiting.push(async () => {
-      try {
-        await clearNetworkUnavailable(open(), node)
-      } catch (error) {
-        // The Node is missing, or the right to it: the next round asks again.
-        if (isFinal(error)) clearedUid = undefined
-        throw error
-      }
-    })
-    void work()
-  }
-  return { report, clearCondition }
 }
 
 /** True for a refusal that a repetition would not change. */

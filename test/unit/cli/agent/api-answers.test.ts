@@ -128,6 +128,41 @@ it('keeps ten events waiting, however many problems begin while the server is sl
   expect(bodies.filter((body) => body.includes('b-'))).toEqual([])
 })
 
+it('sends a burst of events, says once that there are more, and none of them', async () => {
+  const bodies: string[] = []
+  const logged: string[] = []
+  const open = await serve(async (request, response) => {
+    bodies.push(await text(request))
+    response.writeHead(201).end('{}')
+  })
+  const log = (_: string, message: string) => void logged.push(message)
+  const reporter = openReporter({ node: 'self', open, signal: end.signal, log, metrics: openMetrics('0') })
+  for (let count = 1; count <= 40; count++) {
+    reporter.report('Warning', [{ id: 'BadInternalIP', node: 'evil', text: `${count}` }], () => true)
+    await until(() => bodies.length >= Math.min(count, 25))
+  }
+  reporter.report('Warning', [], () => true)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  expect(bodies.length).toBe(25)
+  expect(logged).toEqual([expect.stringContaining('too many events')])
+})
+
+it('clears the condition although no event is taken, and drops an event that the server fails to take', async () => {
+  const asked: string[] = []
+  const open = await serve(async (request, response) => {
+    const isEvent = request.url?.includes('/events') === true
+    asked.push(isEvent ? JSON.parse(await text(request)).message : 'condition')
+    response.writeHead(isEvent ? 500 : 200).end('{}')
+  })
+  const parts = { node: 'self', open, signal: end.signal, log: () => undefined, metrics: openMetrics('0') }
+  const reporter = openReporter(parts)
+  for (const each of ['a', 'b']) reporter.report('Warning', [{ id: 'NoPodCIDR', node: 'self', text: each }], () => true)
+  reporter.clearCondition({ uid: 'u', networkUnavailable: 'True' })
+  await until(() => asked.includes('b'))
+  expect(asked.slice(0, 2).sort()).toEqual(['a', 'condition'])
+  expect(asked.filter((each) => each === 'a')).toHaveLength(3)
+})
+
 it('answers 500 for metrics that cannot be read, and lives', async () => {
   const logged: string[] = []
   const metrics = openMetrics('0', {
