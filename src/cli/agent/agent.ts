@@ -264,7 +264,10 @@ function healthOf(life: Life) {
     problems: () => life.problems.map(({ id, node, text }) => `${id} (node ${node}): ${text}`),
     isUnready: () => {
       if (life.last === undefined) return 'the first round is at work'
-      return life.last.isDone ? undefined : (life.last.waitsFor ?? life.last.failures.join('; '))
+      const { isDone, waitsFor, failures } = life.last
+      const { lastError } = life.watch.state
+      if (waitsFor === notListed && lastError !== '') return `${notListed}: ${lastError}`
+      return isDone ? undefined : (waitsFor ?? failures.join('; '))
     },
   }
 }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ClusterNode, clusterNode, isSameNode } from '../../plan/agent/cluster-node.ts'
 import type { Access } from './access.ts'
-import { ApiError, askApi, backoffMs, lineReader, readApi } from './request.ts'
+import { ApiError, askApi, backoffMs, lineReader, readApi, tooLarge } from './request.ts'
 
 /**
  * Smaller than the page of Kubernetes' clients (client-go, tools/pager: 500), because text and objects of a page count
@@ -25,8 +25,11 @@ const watchS = 480
 /** A watch of the nodes. `onChange`: a field in use has changed; `onError`: the API server failed. */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
-  /** `isListed`: a whole list was read. `failures`: since the last answer. `server`: the URL that was asked last. */
-  readonly state: { isListed: boolean; failures: number; lastError: string; server: string }
+  /**
+   * `isListed`: a whole list was read. `failures`: since the last answer. `server`: the URL that was asked last.
+   * `version`: of the newest list or event, empty before a list.
+   */
+  readonly state: { isListed: boolean; failures: number; lastError: string; server: string; version: string }
 }
 
 interface WatchRequest {
@@ -39,7 +42,7 @@ interface WatchRequest {
 /** Lists and watches until the signal. */
 export function watchNodes(request: WatchRequest): NodeWatch {
   const nodes = new Map<string, ClusterNode>()
-  const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '', server: '' } }
+  const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '', server: '', version: '' } }
   void follow(watch, nodes, request)
   return watch
 }
@@ -47,23 +50,22 @@ export function watchNodes(request: WatchRequest): NodeWatch {
 /** Lists and watches, and lists again when the version is too old. Each attempt opens the access anew. */
 async function follow(watch: NodeWatch, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<void> {
   const { state } = watch
-  let version = ''
   while (!request.signal.aborted) {
     try {
       const access = request.open()
       state.server = access.found.server
-      if (version === '') version = await list(access, nodes, request)
+      if (state.version === '') state.version = await list(access, nodes, request)
       if (!state.isListed) request.onChange()
       Object.assign(state, { isListed: true })
       const started = performance.now()
-      version = await watchOnce({ access, nodes, version, watch }, request)
+      await watchOnce({ access, nodes, state }, request)
       // Slows down for a server that ends each watch at once.
       if (performance.now() - started < 1000) await sleep(1000, undefined, { signal: request.signal })
     } catch (error) {
       if (request.signal.aborted) return
       const { status, retryAfterMs } = error instanceof ApiError ? error : { status: 0, retryAfterMs: 0 }
       // 410: the version is too old for a watch; 400: the server never had the version.
-      if (status === 410 || status === 400) version = ''
+      if (status === 410 || status === 400) state.version = ''
       Object.assign(state, { failures: state.failures + 1, lastError: (error as Error).message })
       request.onError(error as Error, state.failures)
       const waitMs = status === 410 && state.failures === 1 ? 0 : backoffMs(state.failures, Math.random(), retryAfterMs)
@@ -81,11 +83,15 @@ interface Page {
 async function list(access: Access, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<string> {
   const seen = new Set<string>()
   let isChanged = false
-  let next = ''
+  let [next, limit] = ['', pageSize]
   try {
     for (;;) {
-      const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
-      const page = await readPage(access, `/api/v1/nodes?${query}`, request.signal)
+      const query = new URLSearchParams({ limit: `${limit}`, ...(next === '' ? {} : { continue: next }) })
+      const page = await readPage(access, `/api/v1/nodes?${query}`, request.signal).catch((error) => {
+        if (limit === 1 || !(error instanceof ApiError) || error.status !== tooLarge) throw error
+        limit = Math.floor(limit / 2)
+      })
+      if (page === undefined) continue
       for (const node of page.nodes) {
         seen.add(node.name)
         isChanged = put(nodes, node) || isChanged
@@ -120,8 +126,7 @@ function stripped(item: unknown): readonly ClusterNode[] {
 interface Watching {
   readonly access: Access
   readonly nodes: Map<string, ClusterNode>
-  readonly version: string
-  readonly watch: NodeWatch
+  readonly state: NodeWatch['state']
 }
 
 /** A line of a watch (docs.kubernetes.io, "Efficient detection of changes"). */
@@ -134,27 +139,25 @@ interface WatchEvent {
   }
 }
 
-/** Watches from a version until the server ends the watch. Returns the version for the next watch. Throws ApiError. */
-async function watchOnce({ access, nodes, version, watch }: Watching, request: WatchRequest): Promise<string> {
-  let last = version
+/** Watches until the server ends the watch; the next one begins where this one ended. Throws ApiError. */
+async function watchOnce({ access, nodes, state }: Watching, request: WatchRequest): Promise<void> {
   const onChunk = lineReader((line) => {
     const { type = '', object } = (line as WatchEvent | null) ?? {}
     // Any error means a new list, as in client-go: the server may never accept this version again.
     if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.code ?? ''} ${object?.message ?? ''}`, 410)
-    Object.assign(watch.state, { failures: 0, lastError: '' })
+    Object.assign(state, { failures: 0, lastError: '' })
     const found = object?.metadata?.resourceVersion
-    if (typeof found === 'string') last = found
+    if (typeof found === 'string') state.version = found
     if (apply(nodes, type, clusterNode(object))) request.onChange()
   })
   const query = new URLSearchParams({
     watch: 'true',
-    resourceVersion: version,
+    resourceVersion: state.version,
     allowWatchBookmarks: 'true',
     timeoutSeconds: `${Math.round(watchS * (0.75 + Math.random() / 2))}`,
   })
   const path = `/api/v1/nodes?${query}`
   await readApi(access, { method: 'GET', path }, { onChunk, silenceMs, signal: request.signal })
-  return last
 }
 
 /** Applies an event. Returns whether a field in use has changed. */

@@ -36,7 +36,12 @@ interface Reading {
 }
 
 const deadlineMs = 20_000
-const limitBytes = 8 * 1024 * 1024
+
+/** Above any object: etcd takes 1.5 MiB (--max-request-bytes), of which JSON may make six bytes each. */
+const mostBytes = 16 * 1024 * 1024
+
+/** The status of an answer that was longer (RFC 9110, 15.5.14). */
+export const tooLarge = 413
 
 /**
  * A watch sends nothing, so only the kernel notices a vanished server or a forgotten connection of a load balancer:
@@ -108,7 +113,7 @@ function collector() {
   let bytes = 0
   const onChunk = (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes > limitBytes) throw new ApiError(`an answer of more than ${limitBytes} bytes`)
+    if (bytes > mostBytes) throw new ApiError(`an answer of more than ${mostBytes} bytes`, tooLarge)
     chunks.push(chunk)
   }
   return { onChunk, text: () => Buffer.concat(chunks).toString('utf8') }
@@ -131,9 +136,6 @@ function waitOf(headers: http.IncomingHttpHeaders): number {
 }
 
 // Reads a watch: a JSON document a line, in chunks that may end within a line.
-
-/** Above the size of any event, which has one object. */
-const mostBytes = 8 * 1024 * 1024
 
 const lineFeed = 0x0a
 

@@ -523,6 +523,15 @@ describe('trestle agent', () => {
     await until(() => routes().length === 3, 'the route to node three')
   })
 
+  it('says in its readiness why it has no list of nodes', async () => {
+    await api.order({ answer: 403 })
+    agent()
+    const get =
+      "fetch('http://127.0.0.1:9917/readyz').then((answer) => answer.text()).then((text) => console.log(text))"
+    const readiness = () => host.run(process.execPath, ['-e', get]).stdout
+    await until(() => readiness().includes('to list the nodes: GET /api/v1/nodes: 403 the double'), readiness)
+  })
+
   it('reads its token again after it was rotated and refused', async () => {
     await api.order({ put: [own] })
     const running = agent()

@@ -92,6 +92,37 @@ it('tells of the nodes of a page although a later page fails', async () => {
   expect([watch.nodes.has('a'), watch.state.isListed]).toEqual([true, false])
 })
 
+it('goes on after a watch that broke off from the last event, not from the first', async () => {
+  const asked: (string | null)[] = []
+  const open = await serve((request, response) => {
+    const { searchParams } = new URL(request.url ?? '', 'http://x')
+    if (searchParams.get('watch') !== 'true') return void response.end(list([node('a')]))
+    asked.push(searchParams.get('resourceVersion'))
+    const object = { ...node('b'), metadata: { name: 'b', resourceVersion: '7' } }
+    response.write(`${JSON.stringify({ type: 'ADDED', object })}\n`, () => response.socket?.destroy())
+  })
+  await watched(open, () => asked.length > 1)
+  expect(asked.slice(0, 2)).toEqual(['1', '7'])
+})
+
+it('asks for smaller pages where a page is too large, down to a Node', async () => {
+  const limits: number[] = []
+  const nodes = Array.from({ length: 7 }, (_, at) => ({
+    ...node(`n${at}`),
+    large: at < 2 ? 'x'.repeat(9_000_000) : '',
+  }))
+  const open = await serve((request, response) => {
+    const { searchParams } = new URL(request.url ?? '', 'http://x')
+    if (searchParams.get('watch') === 'true') return
+    const [from, limit] = [Number(searchParams.get('continue') ?? 0), Number(searchParams.get('limit'))]
+    limits.push(limit)
+    const more = from + limit < nodes.length ? { continue: `${from + limit}` } : {}
+    response.end(list(nodes.slice(from, from + limit), more))
+  })
+  const errors = await watched(open, ({ state }) => state.isListed)
+  expect([errors, limits.slice(0, 7)]).toEqual([[], [50, 25, 12, 6, 3, 1, 1]])
+})
+
 /** Until something holds, or the test is over. */
 async function until(test: () => boolean): Promise<void> {
   while (!test() && !end.signal.aborted) await new Promise((resolve) => setImmediate(resolve))
