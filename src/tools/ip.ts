@@ -2,6 +2,7 @@
 // Operations to the arguments of one `ip` command each (ip-link(8), ip-address(8), ip-route(8)).
 
 import { bitsOf, familyOf } from '../cni/address.ts'
+import { hasControlCharacter } from '../cni/error.ts'
 import { asObject } from '../cni/json.ts'
 import type { PodRoute } from '../model/attachment.ts'
 import type { ObservedLink, ObservedRoute, ObservedRule } from '../model/observed.ts'
@@ -197,12 +198,15 @@ function onOff(value: boolean): string {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Every object of every array in the output of `ip -j`, in order. */
+/**
+ * Every object of every array in the output of `ip -j`, in order. ip prints control characters of an alias as they are,
+ * and a pod may give its interface such a one.
+ */
 export function readDocuments(stdout: string): readonly Json[] {
   return stdout
     .split('\n')
     .filter((line) => line.startsWith('['))
-    .flatMap((line) => JSON.parse(line) as Json[])
+    .flatMap((line) => JSON.parse(hasControlCharacter(line) ? line.replace(/\p{Cc}/gu, '?') : line) as Json[])
     .filter((entry) => Object.keys(entry).length > 0)
 }
 

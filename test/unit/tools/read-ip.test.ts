@@ -23,6 +23,10 @@ describe('readDocuments', () => {
   it('throws a SyntaxError on output that was cut', () => {
     expect(() => readDocuments('[{"a":1')).toThrow(SyntaxError)
   })
+
+  it('reads what a pod wrote into the alias of its interface', () => {
+    expect(readDocuments('[{"ifname":"eth0","ifalias":"x\u0001y"}]')).toEqual([{ ifname: 'eth0', ifalias: 'x?y' }])
+  })
 })
 
 describe('readLinks', () => {
