@@ -108,7 +108,7 @@ async function removeLinks(
   for (const failure of failures) process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
 }
 
-/** The bridge, unless another network uses it or something is still plugged in. */
+/** The bridge, if trestle made it, unless another network uses it or something is still plugged in. */
 async function unusedLinks(
   context: CallContext,
   { bridge }: NetworkSpec,
@@ -118,7 +118,9 @@ async function unusedLinks(
   if (others.some((other) => other.bridge?.name === bridge.name)) return []
   const links = [...(await observeHost(context.cleanup)).links.values()]
   const ports = links.filter((link) => link.master === bridge.name && link.name !== bridge.gateway?.peer)
-  return ports.length > 0 ? [] : [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name]
+  if (ports.length > 0) return []
+  const isOurs = links.some(({ name, mac }) => name === bridge.name && mac === bridgeMac(name, machineId()))
+  return [...(bridge.gateway ? [bridge.gateway.name] : []), ...(isOurs ? [bridge.name] : [])]
 }
 
 /** Where a part's network is written down while it is removed. */

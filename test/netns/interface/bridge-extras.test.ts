@@ -169,6 +169,14 @@ describe('removeWhenEmpty', () => {
     expect(isThere('cni0')).toBe(false)
   })
 
+  it('leaves a bridge that it did not make', () => {
+    for (const line of ['link add cni0 type bridge', 'addr add 10.240.0.1/24 dev cni0']) onHost(line)
+    const conf = netConf({ removeWhenEmpty: true })
+    const pod = attach(host, conf)
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(addressesOf(host, host.path, 'cni0')).toContain('10.240.0.1/24')
+  })
+
   it('takes the guard of its host ports along', () => {
     const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }]
     const mapped = { ...conf('ports', '10.240.0.0/24'), runtimeConfig: { portMappings } }
