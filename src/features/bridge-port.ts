@@ -34,6 +34,11 @@ export function vlanGateway({
   return { name, mac: localMacOf(`gateway ${name}`), peer: shortName(`vlan${vlan}.${bridge.name}`), vlan }
 }
 
+/** The link that has the gateways of a bridge's pods: the bridge itself, or its link in a VLAN. */
+export function gatewayLink({ name, gateway }: Pick<BridgeSpec, 'name' | 'gateway'>): string {
+  return gateway?.name ?? name
+}
+
 /** A port's VLANs, in upstream's order: the default goes, access comes, then the trunk. */
 export function portVlanOps(dev: string, vlans: PortVlans): readonly Op[] {
   const { access, trunk, keepDefault } = vlans

@@ -54,8 +54,8 @@ export const mutants: readonly Mutant[] = [
     module: 'src/plan/ipam/bridge-addresses.ts',
     wraps: 'gatewaysOver',
     by: (original) => (bridge, facts) => {
-      const there = facts.host.links.get(bridge)?.addresses ?? []
-      const formerGateways = there.map((address) => ({ bridge, address }))
+      const there = facts.host.links.get(bridge.name)?.addresses ?? []
+      const formerGateways = there.map((address) => ({ bridge: bridge.name, address }))
       return original(bridge, { ...facts, networks: facts.networks.map((each) => ({ ...each, formerGateways })) })
     },
     caughtBy: { file: 'test/netns/ipam/config-edited.test.ts', test: 'families swapped and swapped again' },

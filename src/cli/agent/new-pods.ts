@@ -131,7 +131,7 @@ function bridgesOf(facts: Omit<GatewayFacts, 'ownMac'>, known: readonly BridgeSp
   return ours.map(({ name, addresses }) => {
     const gateway = known.find((each) => each.name === name)?.gateway
     const onVlan = gateway === undefined ? [] : (links.get(gateway.name)?.addresses ?? [])
-    const over = gatewaysOver(name, { ...facts, ownMac: bridgeMac(name, id) })
+    const over = gatewaysOver({ name, ...(gateway && { gateway }) }, { ...facts, ownMac: bridgeMac(name, id) })
     return {
       name,
       addresses: [...addresses, ...onVlan].filter((each) => !each.startsWith('fe80:') && !over.includes(each)),

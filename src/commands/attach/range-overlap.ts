@@ -9,6 +9,7 @@ import { CniError } from '../../cni/error.ts'
 import type { FeatureConf, NetConf } from '../../config/net-conf.ts'
 import type { GatewaySide } from '../../drivers/driver.ts'
 import { bridgeOf, deviceOf, driverOf } from '../../drivers/drivers.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
@@ -149,9 +150,10 @@ export function gatewaysElsewhere(asking: Asking): ReadonlyMap<string, string> {
   const inTheWay = networks.flatMap((network) => {
     const { name, bridge, formerGateways = [] } = network
     const isBeside = bridge?.name === bridgeOf(conf) && (bridge?.gateway?.vlan ?? 0) === vlanOf(conf)
-    const now = gatewaysOf(network).map((address) => ({ bridge: bridge?.name, address }))
+    const link = bridge && gatewayLink(bridge)
+    const now = gatewaysOf(network).map((address) => ({ bridge: link, address }))
     return [...now, ...formerGateways]
-      .filter((gateway) => isOnHost(conf) || (isBeside && gateway.bridge === bridge?.name))
+      .filter((gateway) => isOnHost(conf) || (isBeside && gateway.bridge === link))
       .map(({ address }) => [bareAddress(address), name] as const)
   })
   return new Map(inTheWay)

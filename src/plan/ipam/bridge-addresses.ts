@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about addresses that are on a bridge already: upstream's ensureAddr
+// What to do about addresses that are on a bridge already, or on its link in a VLAN: upstream's ensureAddr
 // (plugins/main/bridge/bridge.go), made to say who is in the way.
 
 import { bareAddress, overlaps, parseCidr } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import type { BridgeSpec, FormerGateway, NetworkSpec } from '../../model/attachment.ts'
 import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
@@ -31,13 +32,16 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
   if (bridge === undefined || link === undefined) return []
   if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
   if (bridge.vlanFiltering && link.vlanFiltering !== true) throw noVlans(bridge.name)
-  const known = input.others.flatMap((other) => (other.bridge?.name === bridge.name ? other.bridge.addresses : []))
+  const dev = gatewayLink(bridge)
+  const known = input.others.flatMap((other) =>
+    other.bridge !== undefined && gatewayLink(other.bridge) === dev ? other.bridge.addresses : [],
+  )
   const isOwn = (address: string) => !known.includes(address) || isKeptOnce(address, bridge.addresses)
-  const foreign = addressesInTheWay(link.addresses, bridge.addresses).filter(isOwn)
+  const foreign = addressesInTheWay(input.host.links.get(dev)?.addresses ?? [], bridge.addresses).filter(isOwn)
   if (foreign.length === 0) return []
-  const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
+  const ports = portsOf(bridge, input.host)
   const isFree = bridge.forceAddress || (link.mac === input.ownMac && ports.length === 0)
-  const over = isFree ? foreign : gatewaysOver(bridge.name, { ...input, networks: networksBefore(input) })
+  const over = isFree ? foreign : gatewaysOver(bridge, { ...input, networks: networksBefore(input) })
   // Of a network without pods, the next ADD looks at nothing: its gateway stays.
   const isLeaving = (address: string) => over.includes(address) && (bridge.forceAddress || !known.includes(address))
   const staying = foreign.filter((address) => !isLeaving(address))
@@ -45,10 +49,17 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
   return foreign.map((cidr) => ({
     in: 'host',
     kind: 'addr.del',
-    dev: bridge.name,
+    dev,
     cidr,
-    why: `take ${cidr} off ${bridge.name}`,
+    why: `take ${cidr} off ${dev}`,
   }))
+}
+
+type Bridge = Pick<BridgeSpec, 'name' | 'gateway'>
+
+/** What is plugged in, but the bridge's link in a VLAN. */
+function portsOf({ name, gateway }: Bridge, { links }: AddressedLinks) {
+  return [...links.values()].filter((link) => link.master === name && link.name !== gateway?.peer)
 }
 
 /** The kernel keeps an IPv6 address once on a link, whatever its prefix length (net/ipv6/addrconf.c, ipv6_add_addr). */
@@ -66,25 +77,25 @@ export interface GatewayFacts extends Pick<AddressQuestion, 'pods' | 'host' | 'o
 }
 
 /** Gateways that trestle put on its bridge for ranges without a pod there, where nothing else is plugged in. */
-export function gatewaysOver(bridge: string, { networks, pods, host, ownMac }: GatewayFacts): readonly string[] {
-  const link = host.links.get(bridge)
-  if (link === undefined || link.mac !== ownMac) return []
-  const here = pods.filter((pod) => pod.bridge === bridge)
-  const ports = [...host.links.values()].filter(({ master }) => master === bridge)
+export function gatewaysOver(bridge: Bridge, { networks, pods, host, ownMac }: GatewayFacts): readonly string[] {
+  const dev = gatewayLink(bridge)
+  if (host.links.get(bridge.name)?.mac !== ownMac) return []
+  const here = pods.filter((pod) => pod.gatewayLink === dev)
+  const ports = portsOf(bridge, host)
   if (!ports.every(({ name }) => here.some((pod) => pod.link === name))) return []
   const needed = here.flatMap(({ ips, made }) => [
     ...ips.flatMap(({ gateway }) => gateway ?? []),
     ...(made?.bridge?.addresses ?? []).map(bareAddress),
   ])
-  const put = networks.flatMap(gatewaysPut).filter((gateway) => gateway.bridge === bridge)
-  return link.addresses.filter(
+  const put = networks.flatMap(gatewaysPut).filter((gateway) => gateway.bridge === dev)
+  return (host.links.get(dev)?.addresses ?? []).filter(
     (address) => put.some((gateway) => gateway.address === address) && !needed.includes(bareAddress(address)),
   )
 }
 
 /** The gateways that trestle has put on bridges for a network, by its record. */
 function gatewaysPut({ bridge, formerGateways = [] }: NetworkSpec): readonly FormerGateway[] {
-  const now = bridge?.addresses.map((address) => ({ bridge: bridge.name, address })) ?? []
+  const now = bridge?.addresses.map((address) => ({ bridge: gatewayLink(bridge), address })) ?? []
   return [...now, ...formerGateways]
 }
 
@@ -100,7 +111,7 @@ export function withFormerGateways(
   const left = former.filter(({ bridge, address }) => {
     if (over.has(`${bridge} ${address}`)) return false
     over.add(`${bridge} ${address}`)
-    if (host === undefined) return bridge !== network.bridge?.name
+    if (host === undefined) return network.bridge === undefined || bridge !== gatewayLink(network.bridge)
     return host.links.get(bridge)?.addresses.includes(address) === true
   })
   return left.length === 0 ? network : { ...network, formerGateways: left }

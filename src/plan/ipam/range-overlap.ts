@@ -18,6 +18,7 @@ import {
 import { CniError } from '../../cni/error.ts'
 import type { PoolIpam } from '../../config/net-conf.ts'
 import type { GatewaySide } from '../../drivers/driver.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import type { AttachmentKey, NetworkSpec, PodAddress } from '../../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../../model/names.ts'
 import type { AddressedLink, AddressedLinks, ObservedNamespace } from '../../model/observed.ts'
@@ -25,11 +26,14 @@ import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts
 
 const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
 
-/** A pod with a link on the host. `bridge`: absent: it is routed; `made`: the network as it was made with it. */
+/**
+ * A pod with a link on the host. `gatewayLink`: the bridge that it is on, or the bridge's link in its VLAN; absent: it
+ * is routed. `made`: the network as it was made with it.
+ */
 export interface PlacedPod {
   readonly key: AttachmentKey
   readonly link: string
-  readonly bridge?: string
+  readonly gatewayLink?: string
   readonly ips: readonly PodAddress[]
   readonly made?: GatewaySide
   readonly isPool: boolean
@@ -76,14 +80,19 @@ export function placedPod(record: AttachmentRecord, isMade: boolean): PlacedPod 
     ips,
     isPool,
     isMade,
-    ...(port && { bridge: port.bridge }),
+    ...(port && { gatewayLink: network?.bridge?.gateway?.name ?? port.bridge }),
     ...(network && { made: network }),
   }
 }
 
 /** Whether the network of the pod is set up where the pod is: what an ADD that has not ended yet is taken to make. */
-export function isSetUpThere({ key, bridge }: PlacedPod, networks: readonly NetworkSpec[]): boolean {
-  return networks.some((network) => network.name === key.network && network.bridge?.name === bridge)
+export function isSetUpThere(pod: PlacedPod, networks: readonly NetworkSpec[]): boolean {
+  return networks.some((network) => network.name === pod.key.network && linkOf(network) === pod.gatewayLink)
+}
+
+/** The link that has a network's gateways; undefined: its pods are routed. */
+function linkOf({ bridge }: Pick<GatewaySide, 'bridge'>): string | undefined {
+  return bridge && gatewayLink(bridge)
 }
 
 /** Gateway CIDRs of a network on the host, as text; not those that each link may have (RFC 4291 and RFC 3927, link-local). */
@@ -114,7 +123,7 @@ export function hasHostGateway(network: Pick<GatewaySide, 'bridge' | 'ranges'>):
 /** Whether the network was set up with its gateways where they are, or has none: then nothing is looked at. */
 export function wasSetUp(network: GatewaySide, known: Pick<GatewaySide, 'bridge' | 'ranges'> | undefined): boolean {
   if (!hasHostGateway(network)) return true
-  const before = known?.bridge?.name === network.bridge?.name ? gatewaysOf(known ?? {}) : []
+  const before = linkOf(known ?? {}) === linkOf(network) ? gatewaysOf(known ?? {}) : []
   return gatewaysOf(network).every((gateway) => before.includes(gateway))
 }
 
@@ -129,7 +138,7 @@ interface Claim {
 function linkClaims({ network, others }: RangeQuestion, host: AddressedLinks): readonly Claim[] {
   return foreignAddresses(network, host).flatMap(({ link, address, cidr }) => {
     if (cidr.prefixLength === bitsOf(cidr.family)) return []
-    const owner = others.find(({ bridge }) => bridge?.name === link || bridge?.gateway?.name === link)
+    const owner = others.find((other) => linkOf(other) === link)
     return [{ link, address, ...(owner && { network: owner.name }) }]
   })
 }
@@ -139,19 +148,19 @@ function linkClaims({ network, others }: RangeQuestion, host: AddressedLinks): r
  * networks. Networks in the same place may have the same range: their addresses are kept apart.
  */
 function stateClaims({ network, others, pods }: RangeQuestion, there: ReadonlySet<string>): readonly Claim[] {
-  const here = network.bridge?.name
+  const here = linkOf(network)
   const own = gatewaysOf(network)
   return [
-    ...others.flatMap(({ name, bridge }) =>
-      bridge === undefined || bridge.name === here || !there.has(bridge.name)
-        ? []
-        : bridge.addresses.map((address) => ({ link: bridge.name, address, network: name })),
-    ),
-    ...pods.flatMap(({ key, bridge, made }) =>
-      bridge === undefined || bridge === here
+    ...others.flatMap((other) => {
+      const link = linkOf(other)
+      if (link === undefined || link === here || !there.has(link)) return []
+      return (other.bridge?.addresses ?? []).map((address) => ({ link, address, network: other.name }))
+    }),
+    ...pods.flatMap(({ key, gatewayLink: link, made }) =>
+      link === undefined || link === here
         ? []
         : gatewaysOf(made ?? {}).map((address) => ({
-            link: bridge,
+            link,
             address,
             ...(key.network !== network.name && { network: key.network }),
           })),
@@ -169,7 +178,8 @@ function claimed(question: RangeQuestion, claims: readonly Claim[]): readonly Ra
   const found = claims.flatMap(({ link, address, network: name = '' }): readonly RangeOverlap[] => {
     const range = ranges.find((each) => isOverlap(each, address))
     if (range === undefined) return []
-    const there = pods.filter((pod) => pod.bridge === link && (link !== undefined || pod.key.network === name)).length
+    const isThere = (pod: PlacedPod) => pod.gatewayLink === link && (link !== undefined || pod.key.network === name)
+    const there = pods.filter(isThere).length
     const overlap = { range, address, ...(name !== '' && { network: name }), ...(there > 0 && { pods: there }) }
     return [link === undefined ? { ...routedBeside(network), ...overlap } : { kind: 'link', link, ...overlap }]
   })
@@ -189,10 +199,11 @@ function routedBeside({ bridge }: GatewaySide) {
 function podsElsewhere({ network, pods, subnets = [] }: RangeQuestion, told: readonly RangeOverlap[]) {
   const ranges = hostRanges(network)
   const isOwn = ({ key }: PlacedPod) => key.network === network.name
-  const isTold = ({ bridge, key }: PlacedPod) =>
-    told.some((each) => (each.kind === 'link' ? each.link === bridge : !bridge && each.network === key.network))
+  const isTold = ({ gatewayLink: link, key }: PlacedPod) =>
+    told.some((each) => (each.kind === 'link' ? each.link === link : !link && each.network === key.network))
   const inRange = pods.flatMap((pod) => {
-    if (pod.bridge === network.bridge?.name || (pod.bridge !== undefined && !isOwn(pod)) || isTold(pod)) return []
+    const { gatewayLink: link } = pod
+    if (link === linkOf(network) || (link !== undefined && !isOwn(pod)) || isTold(pod)) return []
     const its = isOwn(pod) ? [...ranges, ...subnets] : ranges
     const found = pod.ips.flatMap((ip) => {
       const address = bareAddress(ip.address)
@@ -200,19 +211,19 @@ function podsElsewhere({ network, pods, subnets = [] }: RangeQuestion, told: rea
     })
     return found.slice(0, 1)
   })
-  const placeOf = ({ pod }: { pod: PlacedPod }) => pod.bridge ?? `of ${pod.key.network}`
+  const placeOf = ({ pod }: { pod: PlacedPod }) => pod.gatewayLink ?? `of ${pod.key.network}`
   return [...Map.groupBy(inRange, placeOf).values()].flatMap(([first, ...more]): readonly RangeOverlap[] => {
     if (first === undefined) return []
     const { pod, range, address } = first
     const overlap = { range, address, pods: more.length + 1 }
-    if (pod.bridge !== undefined) return [{ kind: 'link', link: pod.bridge, ...overlap }]
+    if (pod.gatewayLink !== undefined) return [{ kind: 'link', link: pod.gatewayLink, ...overlap }]
     return [{ ...routedBeside(network), network: pod.key.network, ...overlap }]
   })
 }
 
 /** Gateways that are the address of a pod in the same place: the host would take its packets for its own. */
 function takenGateways({ network, pods }: RangeQuestion): readonly RangeOverlap[] {
-  const here = pods.filter(({ bridge }) => bridge === network.bridge?.name)
+  const here = pods.filter((pod) => pod.gatewayLink === linkOf(network))
   const ranges = hostRanges(network)
   return gatewaysOf(network).flatMap((gateway) => {
     const address = bareAddress(gateway)
@@ -269,7 +280,7 @@ function unrecordedPods(pods: readonly PlacedPod[], { links }: AddressedLinks): 
     const key = known.has(name) ? undefined : keyOfHostLink(name, alias)
     if (key === undefined) return []
     const ips = addresses.map((address) => ({ address }))
-    return [{ key, link: name, ips, isPool: true, isMade: true, ...(master && { bridge: master }) }]
+    return [{ key, link: name, ips, isPool: true, isMade: true, ...(master && { gatewayLink: master }) }]
   })
 }
 
@@ -286,7 +297,7 @@ function withoutHad(
 ): Omit<RangeVerdict, 'abandoned'> {
   const own = pods.filter((pod) => {
     const isOther = key === undefined || !sameKey(pod.key, key)
-    return pod.key.network === network.name && pod.bridge === network.bridge?.name && pod.isMade && isOther
+    return pod.key.network === network.name && pod.gatewayLink === linkOf(network) && pod.isMade && isOther
   })
   const had = own.flatMap(({ made }) => hostRanges(made ?? {})).flatMap(toCidr)
   const isHad = ({ kind, range, address }: RangeOverlap) => {
@@ -314,7 +325,8 @@ export function isAbandoned(
   const link: AddressedLink | undefined = host.links.get(bridge)
   if (link?.kind !== 'bridge' || link.mac !== ownMac(bridge)) return false
   const peer = known?.bridge?.name === bridge ? known.bridge.gateway?.peer : undefined
-  const isUsed = others.some((other) => other.bridge?.name === bridge) || pods.some((pod) => pod.bridge === bridge)
+  const isOn = (pod: PlacedPod) => pod.gatewayLink === bridge || pod.made?.bridge?.name === bridge
+  const isUsed = others.some((other) => other.bridge?.name === bridge) || pods.some(isOn)
   return !isUsed && ![...host.links.values()].some(({ name, master }) => master === bridge && name !== peer)
 }
 
@@ -341,7 +353,7 @@ export function excludedAddresses(
       ...(isPool ? [] : [bareAddress(address)]),
     ]),
   )
-  const onBridge = host.links.get(network.bridge?.name ?? '')?.addresses ?? []
+  const onBridge = host.links.get(linkOf(network) ?? '')?.addresses ?? []
   const all = [
     ...[...foreignAddresses(network, host).map(({ address }) => address), ...onBridge].map(bareAddress),
     ...ofPods,
@@ -360,8 +372,8 @@ export function withExcluded(ipam: PoolIpam, addresses: readonly string[]): Pool
 }
 
 /** Addresses of links that are neither the network's own nor a pod's. */
-function foreignAddresses({ bridge }: GatewaySide, host: AddressedLinks) {
-  const ownLinks = [bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer]
+function foreignAddresses(network: GatewaySide, host: AddressedLinks) {
+  const ownLinks = [linkOf(network), network.bridge?.gateway?.peer]
   const links = [...host.links.values()].filter(({ name }) => !ownLinks.includes(name) && !isPodLinkName(name))
   return links.flatMap(({ name, addresses }) =>
     addresses.flatMap((address) => toCidr(address).map((cidr) => ({ link: name, address, cidr }))),

@@ -6,6 +6,7 @@
 import { bridgeSysctlOps, type Port } from '../../drivers/bridge.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../../drivers/network.ts'
 import { mergeNetworks } from '../../drivers/specs.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import { localnetOps } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
@@ -65,25 +66,27 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const others = shared.networks.filter(({ name }) => name !== network.name)
   if (!setting.mayOverlap) requireApart({ network, others, shared }, setting)
   const links = linksOf(network, shared, setting)
-  const { host, sysctls, before, pods } = shared
+  const { sysctls, before, pods } = shared
   const seen = { sysctls, ...(vlans && { vlans }) }
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
+  const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
+  const host = shared.host && without(shared.host, removals)
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
-  const left = host && withoutAddresses(host, corrections)
+  const left = host && without(host, corrections)
   const lost = host === undefined ? [] : lostBridges({ network, others, shared })
   const wanted = withoutRepeats([...links, ...lost.flatMap((each) => bridgeOps(each, portsThere(shared)))])
   const missing = left === undefined ? wanted : difference(wanted, { host: left, ...seen }).map(({ op }) => op)
   const settings = [network, ...lost].flatMap(({ bridge }) => (bridge === undefined ? [] : bridgeSysctlOps(bridge)))
-  const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const kept = withFormerGateways(network, { before, host }, corrections)
   const ops = [...removals, ...corrections, ...missing, ...settings]
   return settingUp({ network: kept, others, shared }, ops, setting.own(shared))
 }
 
-/** What `corrections` take off is not there: an IPv6 address is put there anew with a longer prefix. */
-function withoutAddresses(host: ObservedNamespace, corrections: readonly Op[]): ObservedNamespace {
+/** What `ops` take away is not there: a bridge is made, and an IPv6 address put there, anew. */
+function without(host: ObservedNamespace, ops: readonly Op[]): ObservedNamespace {
   const links = new Map(host.links)
-  for (const op of corrections) {
+  for (const op of ops) {
+    if (op.kind === 'link.del') links.delete(op.dev)
     const link = op.kind === 'addr.del' ? links.get(op.dev) : undefined
     if (op.kind !== 'addr.del' || link === undefined) continue
     links.set(op.dev, { ...link, addresses: link.addresses.filter((cidr) => cidr !== op.cidr) })
@@ -140,7 +143,7 @@ function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], 
 
 /** The loopback setting of a bridge that was made again: live pods have host ports behind it. */
 function bridgeLocalnetOps({ bridge }: NetworkSpec, attachments: readonly AttachmentSpec[]): readonly Op[] {
-  const link = bridge?.gateway?.name ?? bridge?.name
+  const link = bridge && gatewayLink(bridge)
   const ports = attachments.flatMap(({ hostPorts }) => hostPorts ?? []).filter((spec) => spec.link === link)
   return ports.flatMap(localnetOps).slice(0, 1)
 }

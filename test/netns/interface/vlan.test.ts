@@ -51,6 +51,29 @@ function expectGateway(): void {
   expectSilent(later(host, 'CHECK', { conf, pod }))
 }
 
+/** The bridge has the node's own address, as one with the uplink as a port. */
+function expectNodesAddressKept(): void {
+  host.run('ip', ['link', 'add', 'name', 'cni0', 'up', 'type', 'bridge', 'vlan_filtering', '1'])
+  host.run('ip', ['addr', 'add', '192.168.1.5/24', 'dev', 'cni0'])
+  const pod = attach(host, onVlan(10, { isDefaultGateway: true }))
+  expect(pings(host, pod.netns, '10.10.0.1')).toBe(true)
+  expect(host.run('ip', ['addr', 'show', 'dev', 'cni0']).stdout).toContain('192.168.1.5/24')
+}
+
+const gatewayLinks = () => host.run('ip', ['-br', 'addr', 'show', 'to', '10.10.0.1']).stdout.match(/cni0\S*(?=@)/g)
+
+/** The same range on another VLAN: the gateway would be on two links. */
+function expectMove(): void {
+  const [conf, edited] = [10, 20].map((vlan) => onVlan(10, { vlan, isDefaultGateway: true })) as [object, object]
+  const old = attach(host, conf, { id: 'old' })
+  expectError(host.cni('ADD', edited, { netns: host.pod('b') }), 110, 'cni0.10, with 1 pod')
+  expect(gatewayLinks()).toEqual(['cni0.10'])
+  expectSilent(later(host, 'DEL', { conf: edited, pod: old }))
+  const pod = attach(host, edited, { id: 'new' })
+  expect(gatewayLinks()).toEqual(['cni0.20'])
+  expect(pings(host, pod.netns, '10.10.0.1')).toBe(true)
+}
+
 function expectTrunk(): void {
   const pod = attach(host, trunked)
   const shown = host.run('bridge', ['-j', 'vlan', 'show', 'dev', pod.hostLink]).stdout
@@ -66,6 +89,8 @@ describe('VLANs', () => {
   it.each<[string, object, () => void]>([
     ['an access VLAN', onVlan(10), expectSeparate],
     ['the gateway on its VLAN', onVlan(10, { isDefaultGateway: true }), expectGateway],
+    ["the node's address on the bridge", onVlan(10, { isDefaultGateway: true }), expectNodesAddressKept],
+    ['another VLAN for a range', onVlan(10, { isDefaultGateway: true }), expectMove],
     ['a trunk', trunked, expectTrunk],
   ])('%s', (what, conf, works) => {
     tell(what)
