@@ -244,6 +244,7 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
     role,
     ...(isOwn && modeIn(root, type) === 'loopback' ? { isLoopback: true } : {}),
     ...(isDelegated ? { delegatedIpam: ipamType } : {}),
+    ...(lookUp(root, 'ipam') === undefined ? { isWithoutIpam: true } : {}),
     ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
     stdin,
   }

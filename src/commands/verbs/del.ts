@@ -55,7 +55,9 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   const type = leased?.delegatedIpam ?? (isChained ? undefined : conf.delegatedIpam)
   // The plugin knows a lease by the network's name at ADD.
   const stdin = leased === undefined ? conf.stdin : withNetworkName(conf.stdin, leased.key.network)
-  if (type !== undefined) await returnLease(context, { type, path: call.path, stdin, attachment: call })
+  // Of a chained entry, whose DEL has met the main attachment, too: the main entry's own comes next, and returns it.
+  if (type !== undefined && conf.isWithoutIpam !== true)
+    await returnLease(context, { type, path: call.path, stdin, attachment: call })
 }
 
 /** What fails is reported where it could be written down, else thrown as CniError 11. */
