@@ -131,13 +131,13 @@ function readCapabilities(root: JsonObject): readonly string[] | undefined {
 }
 
 /** What acts on an interface whoever made it. */
-function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
+function featuresOf(raw: RawConfig, { invocation, stdin }: Call, mode: Mode) {
   const portMappings = readPortMappings(raw.runtimeConfig?.portMappings)
   return {
     portMappings,
     ...defined({
       dns: readTopDns(raw),
-      mac: readPodMac(raw, invocation),
+      mac: readPodMac(raw, invocation, mode === 'chained'),
       portmap: readPortmap(raw.portmap, portMappings),
       firewall: readFirewall(raw.firewall),
       bandwidth: readBandwidth(raw),
@@ -159,7 +159,7 @@ function readOwnRole(call: Call): OwnNetConf {
   }
   checkMasqBackend(raw.ipMasqBackend)
   const ipam = readOwnIpam(raw, mode, call)
-  const read = { ...commonConf(raw, call, ipam), ...featuresOf(raw, call) }
+  const read = { ...commonConf(raw, call, ipam), ...featuresOf(raw, call, mode) }
   // Every mode checks the keys of every mode: a wrong value is wrong wherever it stands.
   const [made, bridge] = [readInterface(raw, ipam), readBridge(raw, ipam)]
   const features: FeatureConf = {

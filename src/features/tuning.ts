@@ -192,10 +192,14 @@ function macSources(raw: RawSources, invocation: Invocation) {
   }
 }
 
-/** The pod interface's MAC as the upstream bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. */
-export function readPodMac(raw: RawSources, invocation: Invocation): string | undefined {
+/**
+ * The pod interface's MAC as the upstream bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. `isChained`: another
+ * plugin made the interface, whose MAC only the runtime may change: a pod's author may write the others (Multus).
+ */
+export function readPodMac(raw: RawSources, invocation: Invocation, isChained: boolean): string | undefined {
   const { env, args, runtime } = macSources(raw, invocation)
-  return lastMac([env, args, runtime])
+  const mac = lastMac([env, args, runtime])
+  return isChained ? lastMac([runtime]) : mac
 }
 
 /**

@@ -55,15 +55,15 @@ describe('args.cni', () => {
     expect(attached({ tuning: {} })).toEqual({ ...tuned, ...always })
   })
 
-  it('changes nothing of an interface of another plugin without a tuning key, but the MAC', () => {
+  it('changes nothing of an interface of another plugin without a tuning key', () => {
     const made = attach(host, netConf({ mtu: 1500 }), { ifName: 'eth0' })
     const conf = netConf({ podcidr: undefined, args: { cni }, prevResult: made.result })
-    const added = host.cni('ADD', conf, made.call)
+    const added = host.cni('ADD', conf, { ...made.call, args: `MAC=${mac}` })
     expect(added.code, added.stdout).toBe(0)
     const [link] = inPodJson(host, made.netns, ['link', 'show', 'eth0'])
     expect([link?.mtu, link?.address, added.json?.interfaces.find(({ sandbox }) => sandbox)?.mtu]).toEqual([
       1500,
-      mac,
+      made.result.interfaces.find(({ sandbox }) => sandbox)?.mac,
       made.result.interfaces.find(({ sandbox }) => sandbox)?.mtu,
     ])
     expect(host.inPod(made.netns, 'cat', [`/proc/sys/${key}`]).stdout).toBe('0\n')
