@@ -55,6 +55,21 @@ export function asksForAnything(conf: ChainedNetConf, known: NetworkSpec | undef
   )
 }
 
+/** Of an entry that asks for nothing, so that its DEL knows that there is nothing to look for. */
+export function emptySpec(key: AttachmentKey): AttachmentSpec {
+  return { ...bare, key, mtu: 0, ips: [], selfHairpin: false, chained: { dev: key.ifName } }
+}
+
+const bare = {
+  mode: 'chained',
+  routes: [],
+  defaultRoutes: [],
+  podLinkDown: true,
+  dad: false,
+  isPool: false,
+  cooldownS: 0,
+} as const
+
 /** Addresses of prevResult that belong to no other interface (docs/design.md, "Upstream portmap"). */
 export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
   const isElsewhere = (at: number | undefined) => {
@@ -92,20 +107,14 @@ export function chainedSpec(input: {
   const hostPorts = hostPortsOf(conf, ips, seen.hostLinks)
   const bandwidth = limitsOf(conf, { key, link, host })
   return {
+    ...bare,
     key,
-    mode: 'chained',
     mtu: link.mtu,
     ips,
-    routes: [],
-    defaultRoutes: [],
-    podLinkDown: true,
-    dad: false,
     selfHairpin: hostPorts?.snat ?? false,
     ...defined({ hostPorts, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
     ...(conf.sbr === undefined ? {} : { sbr: sbrOf(conf.sbr, ips, { dev, pod: seen.pod }) }),
     chained: actsOn(dev, host, ingressPolicyOf(conf)),
-    isPool: false,
-    cooldownS: 0,
   }
 }
 

@@ -174,7 +174,8 @@ async function elementsWithoutRecord(
   return orphanElements(await observeTables(context.cleanup), {
     portNames: reservedBy(key),
     addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
-    link: hostLinkName(key),
+    // A chained attachment has the ids of the main one, whose link this is.
+    link: key.role === 'main' ? hostLinkName(key) : '',
   })
 }
 

@@ -8,7 +8,7 @@ import type { Invocation } from '../../cni/invocation.ts'
 import type { Result } from '../../cni/result.ts'
 import { isIpv4Only } from '../../config/config.ts'
 import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
-import { asksForAnything } from '../../drivers/chained.ts'
+import { asksForAnything, emptySpec } from '../../drivers/chained.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Begun } from '../../plan/order/facts.ts'
 import { type NamesIn, namesOnce } from '../../system/files/files.ts'
@@ -19,7 +19,7 @@ import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { inFiles, prestart } from '../../system/process/runner.ts'
-import { findRecords, finish, readNetwork } from '../../system/store/records.ts'
+import { findRecords, readNetwork, writeAdopted } from '../../system/store/records.ts'
 import { type Attaching, chainedPort, interfacePort, leasePort } from '../attach/attach-port.ts'
 import { addChained } from '../attach/chained.ts'
 import { type Addition, intentFor } from '../attach/intent.ts'
@@ -82,7 +82,7 @@ async function addToInterface(addition: Addition<ChainedNetConf>, netns: OpenNet
   if (prevResult === undefined) throw new Error('config.ts lets no chained ADD come without a prevResult')
   const record = await intentFor(addition, netns.identity)
   if (!asksForAnything(conf, readNetwork(chainedFiles(files)))) {
-    finish(files, key)
+    writeAdopted(files, { ...record, spec: emptySpec(key) })
     return prevResult
   }
   return await orUndo(addition, record, async () => {

@@ -50,6 +50,15 @@ describe('chained', () => {
     expectNothingLeft(host, before)
   })
 
+  it('keeps the MAC check of the interface when an entry that did nothing is deleted', () => {
+    const conf = { ...main, macspoofchk: true }
+    const pod = attach(host, conf)
+    expect(host.cni('ADD', { ...second, prevResult: pod.result }, pod.call).code).toBe(0)
+    expectSilent(host.cni('DEL', { ...second, prevResult: pod.result }, pod.call))
+    expectSilent(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call))
+    expect(host.run('nft', ['list', 'set', 'bridge', 'trestle', 'guarded']).stdout).toContain(pod.hostLink)
+  })
+
   it('asks no IPAM plugin, whatever its ipam key says', () => {
     const pod = attach(host, main)
     const withIpam = { ...second, ipam: { type: 'nosuch' }, prevResult: pod.result }
