@@ -25,7 +25,9 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   if (conf.validAttachments !== undefined) {
     const orphaned = recordsOf(files).filter((stored) => isOrphan(stored, conf.validAttachments ?? []))
     failures.push(...(await teardownAll(context, files, orphaned)).flat())
-    failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
+    // Of addresses alone there are no links and no rules.
+    if (conf.role !== 'ipam')
+      failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
   }
   await removeWhenEmpty(context, files)
   // The plugin would give back the leases of what is another host's.

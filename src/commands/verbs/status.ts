@@ -142,10 +142,8 @@ function requireNewNft(needed: readonly string[]): void {
 /** What an ADD of this configuration runs, also for host ports and limits where a capability lets pods ask for them. */
 function toolsOf(conf: OwnNetConf): readonly string[] {
   if (conf.mode === 'loopback') return ['ip', 'nsenter']
-  const { ipMasq, ipam, firewall, tuning, capabilities = [] } = conf
+  const { ipam, tuning, capabilities = [] } = conf
   const bridge = 'bridge' in conf ? conf.bridge : undefined
-  const isIsolating = firewall !== undefined && firewall.ingressPolicy !== 'open'
-  const hasRules = ipMasq || bridge?.macspoofchk || isIsolating || capabilities.includes('portMappings')
   const hasLimits = conf.bandwidth !== undefined || capabilities.includes('bandwidth')
   const hasVlans = bridge !== undefined && (bridge.vlan > 0 || bridge.vlanTrunk !== undefined)
   const hasSysctls =
@@ -153,7 +151,8 @@ function toolsOf(conf: OwnNetConf): readonly string[] {
   return [
     'ip',
     'nsenter',
-    ...(hasRules ? ['nft'] : []),
+    // Also without rules: DEL and GC of what has no record look at our tables.
+    'nft',
     ...(hasLimits ? ['tc'] : []),
     ...(hasSysctls ? ['sysctl'] : []),
     ...(hasVlans ? ['bridge'] : []),

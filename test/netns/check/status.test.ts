@@ -169,6 +169,7 @@ describe('STATUS says no', () => {
 
   it.each([
     ['nft', { ipMasq: true }],
+    ['nft', { mode: 'ptp', ipMasq: false }],
     ['nft', { podcidr: undefined, mode: 'chained', firewall: { ingressPolicy: 'isolated' } }],
     ['tc', { bandwidth: { ingressRate: 1_000_000, ingressBurst: 100_000 } }],
     ['tc', { capabilities: { bandwidth: true } }],

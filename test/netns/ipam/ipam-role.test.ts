@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // trestle as the IPAM plugin of another: the configuration's type is not ours, addresses are all we give.
 
+import { rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -47,6 +48,17 @@ describe('delegated to', () => {
     expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
     expectNothingLeft(host, before)
     expect(host.run('ip', ['link', 'show', 'br-other']).code).not.toBe(0)
+  })
+
+  it('GC needs no tool', () => {
+    attach(host, conf)
+    const file = `${host.stateDir}/without-tools`
+    const hidden = `for f in $(which -a ip nft); do mount --bind /dev/null "$f"; done; exec ${trestle}`
+    const line = `exec unshare --mount --propagation private sh -c '${hidden}'`
+    writeFileSync(file, `#!/bin/sh\n${line}\n`, { mode: 0o755 })
+    expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [] }, { file }))
+    rmSync(file)
+    expectNothingLeft(host, before)
   })
 
   it.each([
