@@ -76,6 +76,12 @@ export function parseCidr(text: string): Cidr | undefined {
   return { ...address, prefixLength }
 }
 
+/** The address as `formatAddress` writes it; text that is no address stays. */
+export function canonicalAddress(text: string): string {
+  const address = parseAddress(text)
+  return address === undefined ? text : formatAddress(address)
+}
+
 export function formatAddress(address: Address): string {
   if (address.family === 6) return writeIpv6(address.value)
   const value = Number(address.value)

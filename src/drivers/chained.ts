@@ -6,7 +6,7 @@ import { bareAddress, familyOf } from '../cni/address.ts'
 import { CniError } from '../cni/error.ts'
 import { defined } from '../cni/json.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
-import type { ChainedNetConf, NetConf } from '../config/net-conf.ts'
+import type { ChainedNetConf } from '../config/net-conf.ts'
 import { bandwidthSpec } from '../features/bandwidth.ts'
 import { featureOps } from '../features/features.ts'
 import { acceptChained, acceptedOf, ingressPolicyOf, wantsAccept } from '../features/firewall.ts'
@@ -27,13 +27,8 @@ import type {
 import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import { mainTable, type Op } from '../model/op.ts'
 import type { Driver } from './driver.ts'
+import { announce } from './interface.ts'
 import { subnetsOf } from './subnets.ts'
-
-/** The configuration of a chained entry. Throws for another mode: it has another order. */
-export function chainedConf(conf: NetConf): ChainedNetConf {
-  if (conf.role === 'chained') return conf
-  throw new Error(`mode ${conf.mode} is not chained`)
-}
 
 /** The kernel's links around the interface. `hostLinks`: the link by which the host reaches an address. */
 export interface ChainedSurroundings {
@@ -252,18 +247,9 @@ function podOps(spec: AttachmentSpec): readonly Op[] {
   if (on === undefined) return []
   return [
     ...featureOps('podLinkOps', spec),
-    ...(tuning?.mac === undefined ? [] : announcements(spec, on.dev)),
+    ...(tuning?.mac === undefined ? [] : spec.ips.flatMap(({ address }) => announce(address, on.dev))),
     ...featureOps('podRouteOps', spec),
   ]
-}
-
-/** Neighbours know the address by the old MAC. IPv6 neighbours learn from the pod's first packet. */
-function announcements({ ips }: AttachmentSpec, dev: string): readonly Op[] {
-  const ipv4 = ips.filter(({ address }) => familyOf(address) === 4)
-  return ipv4.map(({ address }) => {
-    const bare = bareAddress(address)
-    return { in: 'pod', kind: 'neigh.announce', dev, address: bare, why: `announce ${bare}` }
-  })
 }
 
 export const chained: Driver = { isRouted: false, podOps }

@@ -89,7 +89,8 @@ function isFirst(route: PodRoute, at: number, all: readonly PodRoute[]): boolean
   return all.findIndex(({ dst }) => dst === route.dst) === at
 }
 
-function announce(cidr: string, dev: string): readonly Op[] {
+/** Neighbours may know the address by another MAC. IPv6 neighbours learn from the pod's first packet. */
+export function announce(cidr: string, dev: string): readonly Op[] {
   if (familyOf(cidr) === 6) return []
   const address = bareAddress(cidr)
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]

@@ -67,7 +67,7 @@ export function subnetElements(
   name: 'masq' | 'acceptnet' | 'podnet' | 'peernet',
   subnets: readonly string[],
 ): readonly Element[] {
-  const apart = outermost(subnets.flatMap(toCidr))
+  const apart = outermost(subnets.flatMap((text) => parseCidr(text) ?? []))
   return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
 }
 
@@ -93,10 +93,10 @@ export function prefixText(cidr: Cidr): string {
 
 function pairsOf(first: readonly string[], second: readonly string[]): readonly Pair[] {
   return first
-    .flatMap(toCidr)
+    .flatMap((text) => parseCidr(text) ?? [])
     .flatMap((source) =>
       second
-        .flatMap(toCidr)
+        .flatMap((text) => parseCidr(text) ?? [])
         .flatMap((destination) => (source.family === destination.family ? [{ source, destination }] : [])),
     )
 }
@@ -145,11 +145,6 @@ function cut(cidr: Cidr, hole: Cidr): readonly Cidr[] {
 
 function contains(outer: Cidr, inner: Cidr): boolean {
   return outer.family === inner.family && outer.prefixLength <= inner.prefixLength && includes(outer, inner)
-}
-
-function toCidr(text: string): readonly Cidr[] {
-  const cidr = parseCidr(text)
-  return cidr === undefined ? [] : [cidr]
 }
 
 // Clients that are masqueraded towards a pod of their own link, as elements. The answer to a translated packet has to

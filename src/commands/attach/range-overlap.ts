@@ -4,7 +4,7 @@
 // reservations of its own, and several may have a range in one place (a network that was renamed under its pods, two on
 // one bridge, two of routed pods).
 
-import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { FeatureConf, NetConf } from '../../config/net-conf.ts'
 import type { GatewaySide } from '../../drivers/driver.ts'
@@ -75,7 +75,7 @@ function requireNoGateway(
   excluded: readonly string[],
   pods: () => readonly PlacedPod[],
 ): void {
-  const requested = ipam.kind === 'pool' ? ipam.requested.map(canonical) : []
+  const requested = ipam.kind === 'pool' ? ipam.requested : []
   for (const address of requested.filter((each) => excluded.includes(each))) {
     // What was excluded at the set-up may be free by now.
     const pod = pods().find(({ ips }) => ips.some(({ gateway }) => gateway === address))
@@ -84,12 +84,6 @@ function requireNoGateway(
     const message = `requested ip ${address} is the gateway of container ${containerId} of network ${network}`
     throw new CniError('requested-gateway', message, { details: 'Ask for another address, or for none.' })
   }
-}
-
-/** The address without its prefix length, as records have it; text that is no address stays. */
-function canonical(text: string): string {
-  const address = parseAddress(bareAddress(text))
-  return address === undefined ? text : formatAddress(address)
 }
 
 /** A routed network without a pod in the way is taken back: its next ADD sets it up again, if it can. */

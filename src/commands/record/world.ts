@@ -7,6 +7,7 @@ import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { closeNetns, type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
+import { defaultRouteLinks4, defaultRouteLinks6 } from '../../system/kernel/uplink.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
 
@@ -28,7 +29,7 @@ export function nodeWorld(root: string, { network, verb }: { network?: string | 
  * one process: those of all pods would make each record longer to write.
  */
 function links(): NodeWorld['links'] {
-  const uplinks = new Set([...routeLinks('/proc/net/route', 0, 1), ...routeLinks6()].filter(isPlainName))
+  const uplinks = new Set([...defaultRouteLinks4(), ...defaultRouteLinks6()].filter(isPlainName))
   const lines = [...[...uplinks].map((name) => `address show dev ${name}`), 'address show type bridge']
   const shown = (shownBy('ip', ['-j', '-d', '-batch', '-'], { input: lines.join('\n') }) ?? []) as unknown
   const byName = new Map((shown as readonly ShownLink[]).map((link) => [link.ifname, link]))
@@ -54,29 +55,6 @@ interface ShownLink {
   readonly flags: readonly string[]
   readonly linkinfo?: { readonly info_kind?: string }
   readonly addr_info: readonly { readonly local: string; readonly prefixlen: number }[]
-}
-
-/** The links of default routes: the destination is zero. */
-function routeLinks(file: string, link: number, destination: number): readonly string[] {
-  const rows = linesOf(file).map((line) => line.trim().split(/\s+/))
-  return rows.flatMap((row) => (/^0+$/.test(row[destination] ?? '') && row[7] === '00000000' ? [row[link] ?? ''] : []))
-}
-
-function routeLinks6(): readonly string[] {
-  const rows = linesOf('/proc/net/ipv6_route').filter((line) => line.startsWith(`${'0'.repeat(32)} 00 `))
-  return rows.flatMap((row) => row.trim().split(/\s+/).at(-1) ?? []).filter((name) => name !== 'lo')
-}
-
-function linesOf(file: string): readonly string[] {
-  return textOf(file).split('\n')
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'latin1')
-  } catch {
-    return ''
-  }
 }
 
 function stateOf(root: string, name: string): { files: NodeWorld['state']; isWhole: boolean } {

@@ -2,7 +2,7 @@
 // A configuration that is edited while pods live: what those that were made with the old one still need
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
-import { bareAddress, type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
+import { bareAddress, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
 import { acceptedOf, newConnections } from '../../features/firewall.ts'
 import type { BridgeSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
@@ -122,8 +122,8 @@ function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart 
 /** Whether no range of the one is in the other's. Without addresses there is nothing to tell. */
 function areApart(old: readonly string[], now: readonly string[]): boolean {
   if (old.length === 0 || now.length === 0) return false
-  const ranges = now.flatMap(toCidr)
-  return !old.flatMap(toCidr).some((cidr) => ranges.some((range) => overlaps(cidr, range)))
+  const ranges = now.flatMap((text) => parseCidr(text) ?? [])
+  return !old.flatMap((text) => parseCidr(text) ?? []).some((cidr) => ranges.some((range) => overlaps(cidr, range)))
 }
 
 /** What of `subnets` is in none of the same list of the current networks. */
@@ -132,17 +132,12 @@ function without(
   current: readonly NetworkSpec[],
   listOf: (network: NetworkSpec) => readonly string[] | undefined,
 ): readonly string[] {
-  const holes = current.flatMap((network) => listOf(network) ?? []).flatMap(toCidr)
+  const holes = current.flatMap((network) => listOf(network) ?? []).flatMap((text) => parseCidr(text) ?? [])
   const left = holes.reduce(
     (rest, hole) => rest.flatMap((cidr) => subtract(cidr, hole)),
-    (subnets ?? []).flatMap(toCidr),
+    (subnets ?? []).flatMap((text) => parseCidr(text) ?? []),
   )
   return left.map(formatCidr)
-}
-
-function toCidr(text: string): readonly Cidr[] {
-  const cidr = parseCidr(text)
-  return cidr === undefined ? [] : [cidr]
 }
 
 // Bridges of ours for ranges that are over. Their addresses keep a route to such a range on the node, and by now

@@ -2,7 +2,7 @@
 // What becomes of attachments, reservations, links and rules that may be garbage, and what is known of attachments
 // beyond their records. What no record and no live pod has is an orphan; what a pod may still use is reported.
 
-import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { bareAddress, canonicalAddress } from '../../cni/address.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import {
@@ -119,9 +119,11 @@ export function orphansOf({ links, table, records, reserved }: OrphanFacts): rea
   const known = new Set(records.flatMap(linksOf))
   const ofLinks = [...links.values()].flatMap((link) => (known.has(link.name) ? [] : orphanLink(link)))
   const recorded = new Set(
-    records.flatMap((record) => knownSpec(record)?.ips.map(({ address }) => canonical(bareAddress(address))) ?? []),
+    records.flatMap(
+      (record) => knownSpec(record)?.ips.map(({ address }) => canonicalAddress(bareAddress(address))) ?? [],
+    ),
   )
-  const isKnown = (address: string) => recorded.has(canonical(address)) || reserved.has(address)
+  const isKnown = (address: string) => recorded.has(canonicalAddress(address)) || reserved.has(address)
   const named = namedIn(table)
   const lost = [
     ...[...named.addresses].filter((address) => !isKnown(address)),
@@ -185,11 +187,6 @@ function orphanLink({ name, alias }: ObservedLink): readonly Orphan[] {
 function linksOf({ key, spec }: AttachmentRecord): readonly string[] {
   const made = [spec?.host?.name, spec?.bandwidth?.egress?.ifb].filter((name) => name !== undefined)
   return [hostLinkName(key), ifbName(key), ...made]
-}
-
-function canonical(address: string): string {
-  const parsed = parseAddress(address)
-  return parsed === undefined ? address : formatAddress(parsed)
 }
 
 // What may be collected without the runtime asking (docs/design.md, "GC"): an attachment goes only when

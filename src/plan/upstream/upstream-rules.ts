@@ -2,7 +2,7 @@
 // Which rules of an `iptables-save` are the upstream plugins' for given attachments, and the input of
 // `iptables-restore --noflush` that takes these away and no other. A rule is deleted by its own text.
 
-import { formatAddress, parseAddress } from '../../cni/address.ts'
+import { canonicalAddress } from '../../cni/address.ts'
 import type { NftChain } from '../../model/observed.ts'
 
 /** One table of a saved ruleset. `rules`: lines that start with `-A`. */
@@ -211,13 +211,8 @@ export function isUpstreamLinkName(name: string): boolean {
 
 /** Whether an address in a rule, `10.1.2.3/32` or `[fd00::2]`, is one of `addresses`. */
 function isOneOf(addresses: readonly string[], text: string): boolean {
-  const bare = canonical(text.replace(/^\[(.*)\]$/, '$1').replace(/\/(32|128)$/, ''))
-  return addresses.some((address) => canonical(address) === bare)
-}
-
-function canonical(text: string): string {
-  const address = parseAddress(text)
-  return address === undefined ? text : formatAddress(address)
+  const bare = canonicalAddress(text.replace(/^\[(.*)\]$/, '$1').replace(/\/(32|128)$/, ''))
+  return addresses.some((address) => canonicalAddress(address) === bare)
 }
 
 export function sha512Hex(text: string): string {

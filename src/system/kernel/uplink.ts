@@ -40,7 +40,7 @@ function smallest(mtus: readonly (number | undefined)[]): number | undefined {
 }
 
 /** /proc/net/route is sorted by prefix, the default first: a full table need not be read. */
-function defaultRouteLinks4(): readonly string[] {
+export function defaultRouteLinks4(): readonly string[] {
   const [start = ''] = blocksOf('/proc/net/route')
   const rows = start.split('\n').slice(1)
   return rows
@@ -51,7 +51,7 @@ function defaultRouteLinks4(): readonly string[] {
 const default6 = `${'0'.repeat(32)} 00 `
 
 /** Of all tables, each with its defaults last (fib6_walk_continue): the file is read to its end. */
-function defaultRouteLinks6(): readonly string[] {
+export function defaultRouteLinks6(): readonly string[] {
   const devs = new Set<string>()
   for (const lines of blocksOf('/proc/net/ipv6_route')) {
     for (const line of startingWith(default6, lines)) devs.add(line.slice(line.lastIndexOf(' ') + 1))

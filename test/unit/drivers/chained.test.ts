@@ -9,7 +9,6 @@ import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drive
 import {
   addressesOf,
   asksForAnything,
-  chainedConf,
   chainedNetwork,
   chainedResult,
   chainedSpec,
@@ -55,7 +54,9 @@ function confOf(more: object) {
     prevResult: { cniVersion: '1.1.0', ...prevResult },
     ...more,
   }
-  return chainedConf(readConfig(JSON.stringify(stdin), readInvocation(call)))
+  const conf = readConfig(JSON.stringify(stdin), readInvocation(call))
+  if (conf.role !== 'chained') throw new Error(`mode ${conf.mode} is not chained`)
+  return conf
 }
 
 const key = { network: 'net', containerId: 'c', ifName: 'eth0', role: 'chained' } as const
