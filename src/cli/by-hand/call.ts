@@ -86,6 +86,7 @@ export function printFailure(input: Input, thrown: unknown, { command, on, after
   const document = {
     findings: [finding],
     error: { code: failure.code, msg: message, ...(details === '' ? {} : { details }) },
+    ...(after.length === 0 ? {} : { after }),
   }
   const code = isOfPlugin ? exitCode.findings : exitCode.couldNotLook
   return print(input, { command, document, text, code })

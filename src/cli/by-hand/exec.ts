@@ -24,10 +24,9 @@ export const execCommand: Command = {
   run,
 }
 
-function run({ words, isJson }: Input): never {
+function run({ words }: Input): never {
   const [word, ...command] = words
   if (word === undefined || command.length === 0) throw new UsageError('name a pod and a program')
-  if (isJson) throw new UsageError('exec prints what the program prints: leave -o json out')
   const pod = podOf(word)
   requireRoot('exec', 'it enters a network namespace')
   requireThere(pod)

@@ -75,7 +75,8 @@ function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged)
     ...kept.map((each) => `  valid    ${nameOf(each)}\n`),
     `network ${list.name}: ${endOf(list, removed.length, isApplied)}\n`,
   ].join('')
-  const document = { network: list.name, applied: isApplied, kept: kept.map(keyOf), removed: removed.map(keyOf) }
+  const of = { isDisabled: list.disableGc, asksPlugins: !list.disableGc && hasGc(list) }
+  const document = { network: list.name, applied: isApplied, ...of, kept: kept.map(keyOf), removed: removed.map(keyOf) }
   const code = isApplied || removed.length === 0 ? exitCode.fine : exitCode.findings
   return print(input, { command: 'gc', document, text, code })
 }

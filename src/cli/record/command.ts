@@ -2,6 +2,7 @@
 // `trestle record`: switches the recording of calls, and shows what was recorded. No configuration is touched.
 
 import { rmSync } from 'node:fs'
+import { defined } from '../../cni/json.ts'
 import { type Kept, keptRecords } from '../../commands/record/ring.ts'
 import {
   areFailuresKept,
@@ -112,9 +113,9 @@ function list(input: Input): number {
   requireStateIfThere()
   const all = keptRecords(stateRoot())
   // A failure that was recorded is in both rings.
-  const records = all.filter(
-    ({ id, ring }) => ring === 'records' || !all.some((each) => each.id === id && each.ring === 'records'),
-  )
+  const records = all
+    .filter(({ id, ring }) => ring === 'records' || !all.some((each) => each.id === id && each.ring === 'records'))
+    .map((kept): Listed => ({ ...kept, record: recordOf(kept) }))
   const rows = records.map(rowOf).filter(([, , verb]) => verb !== 'VERSION' || input.values['all'] === true)
   const title = ['ID', 'WHEN', 'VERB', 'POD', 'NETWORK', 'OUTCOME']
   const { record } = readSwitch(stateRoot())
@@ -125,13 +126,20 @@ function list(input: Input): number {
   const recording = isByKey ? '' : `recording${only} is ${record === undefined ? 'off' : 'on'}; `
   const state = `${recording}failed calls are ${areFailures ? '' : 'not '}kept\n`
   const text = rows.length === 0 ? state : `${tableText(title, rows)}${state}`
-  const documents = records.map(({ id, ring, verb, path }) => ({ id, ring, verb, file: path }))
-  const document = { records: documents, record: record ?? false, failures: areFailures }
+  const document = { records: records.map(listedDocument), record: record ?? false, failures: areFailures }
   return print(input, { command: 'record', document, text, code: exitCode.fine })
 }
 
-function rowOf(kept: Kept): readonly string[] {
-  const record = recordOf(kept)
+type Listed = Kept & { readonly record: CallRecord | undefined }
+
+function listedDocument({ id, ring, verb, path, record }: Listed): object {
+  if (record === undefined) return { id, ring, verb, file: path, outcome: 'not readable' }
+  const { header, call, result } = record
+  const about = { time: header.time, pod: podOf(record), network: call.network, outcome: outcomeOf(record) }
+  return defined({ id, ring, verb, file: path, ...about, ms: result.ms, errorId: errorIdOf(result.msg) })
+}
+
+function rowOf({ record, ...kept }: Listed): readonly string[] {
   if (record === undefined) return [kept.id, '', kept.verb, '', '', 'not readable']
   const { header, call, result } = record
   const { msg = result.stdout.trim() } = result

@@ -104,7 +104,7 @@ function parsed(args: readonly string[], options: Command['options']) {
 
 /** The arguments up to the first word, and the rest as words: its options are another program's. */
 function parsedBefore(args: readonly string[], options: Command['options']) {
-  const at = args.findIndex((word, at) => !word.startsWith('-') && !['-o', '--output'].includes(args[at - 1] ?? ''))
+  const at = args.findIndex((word) => !word.startsWith('-'))
   if (at < 0) return parsed(args, options)
   const { values, positionals } = parsed(args.slice(0, at), options)
   return { values, positionals: [...positionals, ...args.slice(at)] }
@@ -130,7 +130,7 @@ export async function runCommand(command: Command, words: readonly string[], out
     if (input.values['help'] !== true) return await command.run(input)
     return printHelp(input, commandHelp(command), [command])
   } catch (thrown) {
-    return failed(thrown, { command, isJson: isJsonAsked(words), output })
+    return failed(thrown, { command, isJson: !command.startsProgram && isJsonAsked(words), output })
   }
 }
 
@@ -173,8 +173,9 @@ const commonOptions = {
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 } as const satisfies Record<string, Option>
 
-export function optionsOf({ options }: Pick<Command, 'options'>): Command['options'] {
-  return { ...options, ...commonOptions }
+/** What another program prints has the format of that program. */
+export function optionsOf({ options, startsProgram }: Command): Command['options'] {
+  return { ...options, ...(startsProgram ? { help: commonOptions.help } : commonOptions) }
 }
 
 export const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
@@ -188,7 +189,7 @@ export function overview(commands: readonly Command[]): string {
     '',
     ...commands.map((command) => `  trestle ${usageOf(command).padEnd(width)}   ${command.summary}`),
     '',
-    'Options of every command:',
+    'Options of every command, --output of all but exec:',
     ...optionLines(commonOptions),
     '',
     exitCodes,
@@ -231,13 +232,13 @@ export function optionWords(name: string, { short, value }: Option): string {
 }
 
 function helpDocument(commands: readonly Command[]) {
-  const all = commands.map(({ name, words, summary, description, options, examples }) => ({
-    name,
-    words,
-    summary,
-    description,
-    options: Object.entries(optionsOf({ options })).map(([option, about]) => ({ name: option, ...about })),
-    examples,
+  const all = commands.map((command) => ({
+    name: command.name,
+    words: command.words,
+    summary: command.summary,
+    description: command.description,
+    options: Object.entries(optionsOf(command)).map(([option, about]) => ({ name: option, ...about })),
+    examples: command.examples,
   }))
   return { commands: all }
 }

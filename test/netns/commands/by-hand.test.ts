@@ -182,6 +182,9 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     expectNothingLeft(hands.host, before)
     const json = hands.shell('trestle add pods other --port 8080:80 -o json').json as unknown
     expect(json).toMatchObject({ exitCode: 1, findings: [{ id: 'port-reserved' }], error: { code: 104 } })
+    expect(json).toMatchObject({
+      after: [expect.stringMatching(/^DEL was run/), expect.stringMatching(/is gone again$/)],
+    })
     ok('trestle del pods web')
   })
 
@@ -207,6 +210,12 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       code: 3,
       stderr: expect.stringContaining('no namespace nobody'),
     })
+    // The option is the other program's, and no document of trestle stands before its output.
+    expect(hands.shell('trestle exec nobody kubectl get pods -o json').stdout).toBe('')
+    expect(hands.shell('trestle exec -o json web true')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('there is no option "-o"; options are --help'),
+    })
     ok('trestle del pods web')
   })
 
@@ -218,6 +227,9 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     const [valid = ''] = /cnitool-[\da-f]{20}/.exec(ok('trestle nets | grep ^b').stdout) ?? []
     const listed = hands.shell(`trestle gc pods --valid ${valid}/eth0`)
     expect([listed.code, listed.stdout.match(/^ {2}\w+/gm)]).toEqual([1, ['  remove', '  remove', '  valid']])
+    const document = (name: string) => hands.shell(`trestle gc ${name} --valid ${valid}/eth0 -o json`).json as unknown
+    expect(document('pods')).toMatchObject({ applied: false, isDisabled: false, asksPlugins: true })
+    expect(document('storage')).toMatchObject({ asksPlugins: false })
     expect(hands.entries().length).toBe(4)
     ok(`trestle gc pods --valid ${valid}/eth0 --apply`)
     expect(hands.entries().filter((name) => name.startsWith('pods-'))).toEqual([`pods-${valid}-eth0`])

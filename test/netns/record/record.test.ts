@@ -82,6 +82,13 @@ describe('trestle record on', () => {
     expect(list).toMatch(/ADD +shop\/web +pods +succeeded: [\d.]+ ms/)
     expect(list).toContain('recording is on; failed calls are kept')
     const [id = ''] = /^\S+(?= .* ADD )/m.exec(list) ?? []
+    host.cni('ADD', { ...conf, mtu: 'x' }, { netns, args })
+    const of = { pod: 'shop/web', network: 'pods', time: expect.stringMatching(/^\d{4}-.*Z$/), ms: expect.any(Number) }
+    expect(JSON.parse(record('list', '-o', 'json').stdout).records).toMatchObject([
+      { verb: 'ADD', ...of, outcome: 'failed', errorId: 'wrong-type' },
+      { verb: 'DEL', ...of, outcome: 'succeeded' },
+      { verb: 'ADD', ...of, outcome: 'succeeded' },
+    ])
     const shown = record('show', id).stdout
     for (const words of ['CNI_COMMAND=ADD', JSON.stringify(conf), add.stdout.trim(), 'nft', `file: ${host.stateDir}`])
       expect(shown).toContain(words)
