@@ -4,17 +4,21 @@
 import { CniError } from '../../cni/error.ts'
 import { atLeast, isSupported } from '../../cni/result.ts'
 import { writeResult } from '../../cni/result-shapes.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { someRecord } from '../../system/store/records.ts'
 import { type Attachment, delList, type NetworkList, readNetworkList } from '../node/list.ts'
+import { isOwnType } from '../node/own-type.ts'
 import type { Input } from '../shell/command.ts'
 import { askedIfName, networkAndPod } from './asked.ts'
 import { runtimeFor } from './call.ts'
 import { attachmentsOf, containerIdOf, forget, hasEntry, isByHand, refuseForeign } from './kept.ts'
+import type { Network } from './network.ts'
 import { isMade, isThere, type Pod, removeMade } from './pod.ts'
 
 /** An attachment with the list that made it, and the result of its ADD for prevResult. */
-export interface Attached {
+interface Attached {
   readonly list: NetworkList
   readonly pod: Pod
   readonly attachment: Attachment
@@ -30,9 +34,8 @@ export function attachedBy(input: Input): Attached {
   const ofPod = attachmentsOf(pod).filter(isByHand)
   const [found, other] = ofPod.filter((each) => each.network === name && (ifName ?? each.ifName) === each.ifName)
   if (found !== undefined && other === undefined) {
-    // The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since.
-    const list = found.list === undefined || input.values['conf'] !== undefined ? find().list : listOf(found)
-    return attachedOf(list, pod, found)
+    const isOfFile = found.list === undefined || input.values['conf'] !== undefined
+    return attachedOf(isOfFile ? find().list : listOf(found, find), pod, found)
   }
   if (found !== undefined) {
     const names = ofPod.filter(({ network }) => network === name).map((each) => each.ifName)
@@ -54,8 +57,20 @@ export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment
   return { list, pod, attachment: { containerId, netns, ifName, args, capabilityArgs }, prevResult }
 }
 
-function listOf({ list }: CachedAttachment): NetworkList {
-  return readNetworkList(JSON.stringify(list))
+/**
+ * The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since. Of a pod that `adopt` took
+ * from plugins of others it is the file's, whose plugin has the record.
+ */
+function listOf(found: CachedAttachment, find: () => Network): NetworkList {
+  const kept = readNetworkList(JSON.stringify(found.list))
+  const isOurs = ({ plugins }: NetworkList) => plugins.some(({ type }) => isOwnType(type))
+  if (isOurs(kept) || !someRecord(({ record }) => isOf(record.key, found))) return kept
+  const { list } = find()
+  return isOurs(list) ? list : kept
+}
+
+function isOf(key: AttachmentKey, { network, containerId, ifName }: CachedAttachment): boolean {
+  return key.network === network && key.containerId === containerId && key.ifName === ifName
 }
 
 function notAttached(name: string, pod: Pod, others: readonly CachedAttachment[]): CniError {

@@ -4,6 +4,7 @@
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 
@@ -144,6 +145,26 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     for (const netns of [a, b]) expect(runtime.tool('del', netns, portsOf(8001)).code).toBe(0)
     expect(host.run('ip', ['-br', 'link']).stdout).not.toContain('veth')
     expect(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout).not.toMatch(/10\.80\.0\.[23]\b/)
+  })
+
+  it('check and del by hand take the list of the file for a pod that was adopted, and that of the ADD for others', () => {
+    const { plugins, ...rest } = list()
+    runtime.write({ ...rest, plugins: [...plugins, { type: 'tuning', sysctl: { 'net.core.somaxconn': '500' } }] })
+    const before = snapshot(host)
+    for (const pod of ['a', 'b'])
+      expect(runtime.command('add', network, pod, '--port', `${pod === 'a' ? 8001 : 8002}:80`).code).toBe(0)
+    convertList()
+    expect(runtime.command('check', network, 'a')).toMatchObject({ code: 0 })
+    expect(runtime.command('del', network, 'b')).toMatchObject({ code: 0 })
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
+    expect(runtime.command('check', network, 'a')).toMatchObject({ code: 0, stderr: '' })
+    expect(runtime.command('del', network, 'a')).toMatchObject({ code: 0, stderr: '' })
+    expect(readdirSync(leases)).not.toContain('10.80.0.2')
+    expect(runtime.command('gc', '--no-runtime').stdout).toContain('0 to collect')
+    // The upstream plugins leave chains that no pod has for itself.
+    expect(host.run('iptables-save', ['-t', 'nat']).stdout).not.toMatch(/CNI-(DN-)?[0-9a-f]{20}/)
+    host.run('nft', ['delete', 'table', 'ip', 'nat'])
+    expectNothingLeft(host, before)
   })
 
   it('leaves nothing for restore and doctor to find, of a pod with limits too', () => {
