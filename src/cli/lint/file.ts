@@ -196,7 +196,8 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   // The effect on pods does not matter if the plugin refuses each ADD.
   if (found.length === 0) found.push(...portmapPlugin(entry))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
-  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))
+  const told = ours.map((key) => key.toLowerCase())
+  const misspelt = unknown.filter((each) => !told.includes(String(each.steps?.at(-1)).toLowerCase()))
   // A misspelt key is one finding, not a missing key as well.
   const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
   return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]

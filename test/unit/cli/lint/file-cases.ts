@@ -122,6 +122,11 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['key-of-trestle "podcidr" podcidr is a key of trestle, and the type is "bridge"'],
   ],
   [
+    'the same in another case',
+    upstream({ type: 'bridge', PodCIDR: '10.240.0.0/24' }),
+    ['key-of-trestle "PodCIDR" podcidr is a key of trestle, and the type is "bridge"'],
+  ],
+  [
     'values of a wrong type',
     list({ ...net, hairpinMode: 'yes', mtu: '1500' }),
     [
