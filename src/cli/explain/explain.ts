@@ -3,7 +3,7 @@
 
 import { type Diagnosis, diagnoses, isKnownError } from '../../catalogue/diagnosis.ts'
 import { isErrorId } from '../../cni/error-code.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { print } from '../shell/output.ts'
@@ -47,9 +47,7 @@ function run({ words, values, isJson, output }: Input): number {
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
   const known = diagnoses().get(word)
-  if (known !== undefined) return explainDiagnosis(known, out)
-  if (!isEmpty(recognise(word))) return explainText(word, out)
-  throw unknownWord(word)
+  return known === undefined ? explainText(word, out) : explainDiagnosis(known, out)
 }
 
 function write(code: number, out: Out, document: object, text: string): number {
@@ -89,12 +87,13 @@ function explainText(text: string, out: Out): number {
     recognised: known,
     program,
   }
-  return write(isEmpty(found) ? exitCode.findings : exitCode.fine, out, document, recognisedText(found))
+  if (!isEmpty(found)) return write(exitCode.fine, out, document, recognisedText(found))
+  return write(exitCode.findings, out, document, /\s/.test(text) ? recognisedText(found) : unknownWord(text))
 }
 
-function unknownWord(word: string): UsageError {
+function unknownWord(word: string): string {
   const meant = nearestWord(word, [...diagnoses().keys()])
   const hint =
     meant === undefined ? 'use a number, an id that lint or doctor prints, or the text' : `did you mean "${meant}"?`
-  return new UsageError(`"${word}" is no error code and no id of an error or a finding: ${hint}`)
+  return `"${word}" is no error code and no id of an error or a finding: ${hint}\n`
 }

@@ -36,6 +36,14 @@ it('has the tables of docs/errors.md', () => {
   for (const table of errorTables()) expect(readFileSync('docs/errors.md', 'utf8')).toContain(`\n${table}\n`)
 })
 
+it('exits 1 for a word that is not known, with what it may mean', async () => {
+  const { code, stdout, stderr } = await runCli(['explain', 'pool-exhaustd'])
+  expect([code, stderr]).toEqual([1, ''])
+  expect(stdout).toMatch(/^"pool-exhaustd" is no error code .*: did you mean "pool-exhausted"\?\n$/)
+  const { json } = await runCli(['explain', 'abc', '-o', 'json'])
+  expect(json).toMatchObject({ command: 'explain', findings: [], exitCode: 1 })
+})
+
 it('exits 1 for a code that is not ours, in both formats', async () => {
   expect((await runCli(['explain', '77'])).code).toBe(1)
   expect(await runCli(['explain', '77', '-o', 'json'])).toMatchObject({ code: 1, json: { codes: [], exitCode: 1 } })
@@ -56,5 +64,5 @@ it('explains every check of lint by its id', async () => {
   expect((await runCli(['explain', 'json-syntax', '-o', 'json'])).json).toMatchObject({
     checks: [{ id: 'json-syntax', severity: 'error' }],
   })
-  expect((await runCli(['explain', 'jsn-syntax'])).stderr).toContain('did you mean "json-syntax"?')
+  expect((await runCli(['explain', 'jsn-syntax'])).stdout).toContain('did you mean "json-syntax"?')
 })

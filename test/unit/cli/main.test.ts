@@ -57,7 +57,7 @@ describe('usage errors', () => {
     [['version', 'word'], 'unexpected argument "word"'],
     [['version', '-o', 'yaml'], '--output yaml: use text or json'],
     [['version', '-o'], 'argument missing'],
-    [['explain', 'abc'], '"abc" is no error code'],
+    [['completion', 'abc'], 'name a shell'],
   ])('%j exits 2 and says why on stderr', async (args, message) => {
     const { code, stdout, stderr } = await runCli(args)
     expect([code, stdout]).toEqual([2, ''])
@@ -86,7 +86,7 @@ describe('with -o json', () => {
     ['help', 'nonsense', '--output=json'],
     ['version', '--bogus', '-ojson'],
     ['version', 'word', '-o', 'json'],
-    ['explain', 'abc', '--output', 'json'],
+    ['completion', 'abc', '--output', 'json'],
     ['lint', '--skip', 'abc', '-o', 'json'],
   ])('%j is one document with the exit code', async (...args) => {
     const { code, json, stderr } = await runCli(args)
