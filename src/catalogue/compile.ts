@@ -7,7 +7,7 @@ import { parse } from 'yaml'
 import type { OtherProgram, Wordings } from './diagnosis.ts'
 
 /** A record of a YAML file. `patterns`: where a wording was seen, and the wording. */
-export interface CatalogueRecord extends Readonly<Record<string, unknown>> {
+interface CatalogueRecord extends Readonly<Record<string, unknown>> {
   readonly id: string
   readonly patterns?: readonly Readonly<Record<string, string>>[]
   readonly retold?: readonly string[]

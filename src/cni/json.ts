@@ -11,6 +11,16 @@ export function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return isObject(value) ? value : {}
 }
 
+/** The object of a JSON text; undefined for another value or no JSON. */
+export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
 // Keys of a configuration whatever their case: Go's JSON decoder, for which these configurations
 // were written, matches keys exactly first and then without case (docs/design.md, "Decisions"; containerd sends
 // `HostPort`). The known keys are read off the schema, so that they are written down once.

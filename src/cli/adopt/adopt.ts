@@ -13,6 +13,7 @@ import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
 import { convert } from '../convert/convert.ts'
+import { isConfigurationName } from '../lint/predict.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -133,7 +134,7 @@ function targetOf(file: string): Target {
 
 /** The networks of a configuration directory, each once, files by name. Lists of other plugins are left out. */
 function targetsIn(directory: string): readonly Target[] {
-  const files = namesIn(directory).filter((name) => /\.(conflist|conf|json)$/.test(name))
+  const files = namesIn(directory).filter(isConfigurationName)
   const found = [...files].sort().flatMap((name) => tryTarget(`${directory}/${name}`) ?? [])
   const isSame = (a: Target, b: Target) => a.list.name === b.list.name
   const best = (target: Target) => found.find((other) => isSame(other, target) && other.isServed) ?? target

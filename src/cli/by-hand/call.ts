@@ -6,12 +6,11 @@ import { defined } from '../../cni/json.ts'
 import { atLeast, type CniVersion, isSupported } from '../../cni/result.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
-import { missingPlugins, type NetworkList, PluginError, type Runtime } from '../node/list.ts'
+import { missingPlugins, type NetworkList, PluginError, pluginPath, type Runtime } from '../node/list.ts'
 import { causeOfError } from '../probe/causes.ts'
 import { exitCode, type Input } from '../shell/command.ts'
 import { findingOf, findingText } from '../shell/findings.ts'
 import { print } from '../shell/output.ts'
-import { pluginPath } from './network.ts'
 
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000

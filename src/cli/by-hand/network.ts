@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { CniError, oneLine, toCniError } from '../../cni/error.ts'
-import { isObject } from '../../cni/json.ts'
+import { parseObject } from '../../cni/json.ts'
 import { extensionOf, filesIn, loadList, pluginFilesOf } from '../lint/predict.ts'
 import { type NetworkList, readNetworkList } from '../node/list.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
@@ -24,13 +24,9 @@ interface Broken {
   readonly problem: string
 }
 
-/** The variables of cnitool, with its default for the first. */
+/** The variable of cnitool, with its default. */
 export function configurationDirectory(): string {
   return process.env['NETCONFPATH'] || '/etc/cni/net.d'
-}
-
-export function pluginPath(): string {
-  return process.env['CNI_PATH'] || '/opt/cni/bin'
 }
 
 /** Every configuration of a directory, lists first. Throws CniError 5 when the directory cannot be read. */
@@ -101,7 +97,8 @@ function requireFileName(name: string): void {
 function asList(file: string, text: string): string {
   const isList = extensionOf(basename(file)) === '.conflist'
   const further = isList ? pluginFilesOf(dirname(file), loadList(text)) : []
-  const root = parsedObject(text)
+  const root = parseObject(text)
+  // The reader of lists refuses it.
   if (root === undefined) return text
   if (further.length > 0) {
     const inline = Array.isArray(root['plugins']) ? (root['plugins'] as readonly unknown[]) : []
@@ -110,14 +107,4 @@ function asList(file: string, text: string): string {
   }
   if ('plugins' in root || !('type' in root)) return text
   return JSON.stringify({ cniVersion: root['cniVersion'], name: root['name'], plugins: [root] })
-}
-
-/** Undefined for a text that the reader of lists has to refuse. */
-function parsedObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const root: unknown = JSON.parse(text)
-    return isObject(root) ? root : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -15,7 +15,7 @@ const hooks = ['prerouting', 'input', 'postrouting'] as const
 type EntryHook = (typeof hooks)[number]
 
 /** A base chain. `drops`: its policy is drop. */
-export interface EntryChain {
+interface EntryChain {
   readonly hook: EntryHook
   readonly base: ChainPlace
   readonly drops: boolean

@@ -94,7 +94,7 @@ export interface KernelFacts {
 /**
  * A policy rule that refuses packets of a network's pods, by the kernel's own answer. `rule`: its selector and action.
  */
-export interface RefusalFacts {
+interface RefusalFacts {
   readonly network: string
   readonly family: 4 | 6
   readonly rule: string

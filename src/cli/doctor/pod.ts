@@ -14,7 +14,7 @@ import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import { runtimeSockets } from '../node/runtimes.ts'
+import { socketsAt } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'
 import { expectedOfRecord } from './state.ts'
@@ -224,8 +224,7 @@ const timeoutMs = 5000
 
 /** A runtime without an answer lists none. `endpoint`: replaces the discovered sockets. */
 export async function sandboxesOf(asked: string, endpoint: string | undefined): Promise<readonly PodSandbox[]> {
-  const sockets = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
-  const all = (await Promise.all(sockets.map((socket) => listOf(socket).catch(() => [])))).flat()
+  const all = (await Promise.all(socketsAt(endpoint).map((socket) => listOf(socket).catch(() => [])))).flat()
   return all.filter(({ id, pod }) => pod === asked || isIdOf(asked, id))
 }
 

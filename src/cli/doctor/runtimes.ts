@@ -8,7 +8,7 @@ import { askSocket } from '../node/ask-runtime.ts'
 import { linkIfThere } from '../node/if-there.ts'
 import { processesOf } from '../node/processes.ts'
 import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
-import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText, socketsAt } from '../node/runtimes.ts'
 import { type Group, groups, type RuntimeFacts } from './facts.ts'
 
 const timeoutMs = 5000
@@ -32,7 +32,8 @@ export interface Runtimes {
 export async function lookAtRuntimes(named: Named): Promise<Runtimes> {
   const { endpoint } = named
   const found = endpoint === undefined ? await ofThisNode() : []
-  const all = endpoint === undefined ? found.map(factsOf) : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
+  const all =
+    endpoint === undefined ? found.map(factsOf) : await Promise.all(socketsAt(endpoint).map((socket) => askOne(socket)))
   return { facts: all.map((runtime) => ({ ...runtime, ...namedDirectories(named) })), found }
 }
 

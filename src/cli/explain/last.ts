@@ -2,7 +2,7 @@
 // `trestle last`: the newest call that failed, kept without being asked, with its cause and cure.
 
 import type { Diagnosis } from '../../catalogue/diagnosis.ts'
-import { parseObject } from '../../commands/record/configuration.ts'
+import { parseObject } from '../../cni/json.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
 import { areFailuresKept } from '../../commands/record/settings.ts'
 import { requireStateIfThere, stateRoot } from '../../system/files/state.ts'

@@ -25,7 +25,7 @@ import {
 import { requireState, setAside } from '../../system/files/state.ts'
 import { collectByList } from '../by-hand/gc.ts'
 import { blockedDirectories } from '../node/blocked-directories.ts'
-import { isSocket, runtimeSockets } from '../node/runtimes.ts'
+import { isSocket, socketsAt } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
@@ -197,7 +197,7 @@ const namespaceHint =
 
 const timeoutMs = 5000
 
-export interface Living {
+interface Living {
   readonly listed: Listed
   readonly source: string
 }
@@ -207,7 +207,7 @@ export interface Living {
  * incomplete, and is undefined. Throws CniError 5 when a given `endpoint` does not answer.
  */
 export async function askRuntime(endpoint: string | undefined, progress: Progress): Promise<Living> {
-  const found = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
+  const found = socketsAt(endpoint)
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
   if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
   const listed = new Set<string>()

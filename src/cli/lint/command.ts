@@ -14,7 +14,7 @@ import { lintFile } from './attachments.ts'
 import { lintDirectory } from './directory.ts'
 import { choicesText } from './directory-findings.ts'
 import { openNode } from './node.ts'
-import { extensionOf, hasPluginFiles, type Prediction } from './predict.ts'
+import { extensionOf, hasPluginFiles, isConfigurationName, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import {
   otherBinDirs,
@@ -101,7 +101,7 @@ function report(input: Input, linted: Linted): number {
 
 // Looks at a file, at a directory, or at all directories that the runtimes of the node use.
 
-export interface Linted {
+interface Linted {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
   readonly directories: readonly Read[]
@@ -177,7 +177,7 @@ function isUsual(directory: string): boolean {
 /** A missing name counts as a directory, unless it has a configuration's extension. */
 function isDirectory(name: string): boolean {
   if (name === '-') return false
-  return isThereAsDirectory(name) ?? !['.conf', '.conflist', '.json', '.yaml', '.yml'].includes(extensionOf(name))
+  return isThereAsDirectory(name) ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extensionOf(name)))
 }
 
 function isThereAsDirectory(name: string): boolean | undefined {

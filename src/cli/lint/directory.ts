@@ -12,6 +12,7 @@ import {
   type Candidate,
   extensionOf,
   filesIn,
+  isConfigurationName,
   type Loaded,
   loadList,
   loadSingle,
@@ -33,9 +34,6 @@ interface DirectoryLint {
   readonly lints?: readonly FileLint[]
 }
 
-/** The extensions of libcni's ConfFiles that containerd and CRI-O ask for. */
-const extensions = ['.conf', '.conflist', '.json']
-
 /** `readers`: the runtimes of the node that read it. `isOfCrio`: whether CRI-O would find these programs. */
 interface DirectoryOptions {
   readonly readers?: readonly NodeRuntime[]
@@ -49,8 +47,7 @@ export function lintDirectory(
 ): DirectoryLint {
   const listed = namesIn(directory)
   if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
-  const isConfig = (name: string) => extensions.includes(extensionOf(name))
-  const looked = listed.names.filter(isConfig).map((name) => lookAt(directory, name, programs))
+  const looked = listed.names.filter(isConfigurationName).map((name) => lookAt(directory, name, programs))
   const files = looked.map(({ lint }) => lint.file)
   const denied = looked.filter(({ isDenied }) => isDenied === true)
   // Without all files the runtimes' choice is unknown: they run as root.
@@ -62,7 +59,8 @@ export function lintDirectory(
     settingsOf(readers),
   )
   const names = readers.map(({ runtime }) => runtime)
-  const about = { directory, looked, prediction, names, others: listed.names.filter((name) => !isConfig(name)) }
+  const others = listed.names.filter((name) => !isConfigurationName(name))
+  const about = { directory, looked, prediction, names, others }
   const ofFiles = looked.flatMap(({ lint }) => lint.findings).filter(({ id }) => id !== 'bin-dir-missing')
   const ofDirectory = [
     ...directoryFindings(about),

@@ -82,7 +82,7 @@ interface DuplicateKey {
   readonly steps: readonly Step[]
 }
 
-export interface JsonPlaces {
+interface JsonPlaces {
   /** The place of the value at `steps`, or of the nearest value around it. Keys match without case. */
   readonly find: (steps: readonly Step[]) => JsonPlace
   readonly duplicates: readonly DuplicateKey[]

@@ -39,6 +39,11 @@ export function extensionOf(name: string): string {
   return dot < 0 ? '' : name.slice(dot)
 }
 
+/** Whether containerd and CRI-O ask libcni's ConfFiles for such a file. */
+export function isConfigurationName(name: string): boolean {
+  return ['.conf', '.conflist', '.json'].includes(extensionOf(name))
+}
+
 /** Settings of the runtimes: containerd's number of files (0: all), CRI-O's network. */
 export interface RuntimeSettings {
   readonly maxConfNum?: number | undefined

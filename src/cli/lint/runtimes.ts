@@ -7,7 +7,7 @@ import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime
 import { type NodeRuntime, runtimeText } from '../node/runtimes.ts'
 import type { Finding } from '../shell/findings.ts'
 import { findingIn } from './finding.ts'
-import { extensionOf } from './predict.ts'
+import { isConfigurationName } from './predict.ts'
 
 export function runtimeFindings(runtimes: readonly NodeRuntime[]): readonly Finding[] {
   return runtimes.flatMap((each) => [...brokenSettings(each), ...otherSettings(each)])
@@ -106,6 +106,6 @@ export function otherBinDirs(binDirs: readonly string[], runtimes: readonly Node
 
 /** The usual directory, if it has configurations besides those of podman and nerdctl, which read their own. */
 export function usualDirectory(): string | undefined {
-  const names = namesIfThere(defaultConfDir).filter((name) => ['.conf', '.conflist'].includes(extensionOf(name)))
+  const names = namesIfThere(defaultConfDir).filter(isConfigurationName)
   return names.some((name) => !/podman|nerdctl/.test(name)) ? defaultConfDir : undefined
 }

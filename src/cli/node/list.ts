@@ -26,6 +26,11 @@ export interface Runtime {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** The directories of plugins: the variable of cnitool, with its default. */
+export function pluginPath(): string {
+  return process.env['CNI_PATH'] || '/opt/cni/bin'
+}
+
 export interface Attachment {
   readonly containerId: string
   readonly netns: string

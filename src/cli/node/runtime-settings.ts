@@ -3,7 +3,7 @@
 // containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
 
 import { dirname, join } from 'node:path'
-import { isObject } from '../../cni/json.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { flagOf, type RuntimeProcess } from './processes.ts'
 import { readWithDropIns, readWithImports, type Table, TomlError } from './toml-file.ts'
 
@@ -48,7 +48,7 @@ export function containerdAddress(table: Table): string | undefined {
  * The settings in containerd's verbose answer to CRI Status; undefined for an answer without settings, like CRI-O's.
  */
 export function statusSettings(info: Readonly<Record<string, string>>): CniSettings | undefined {
-  const config = parsed(info['config'])
+  const config = parseObject(info['config'] ?? '')
   return child(config, 'cni') === undefined ? undefined : settingsOf(config ?? {})
 }
 
@@ -79,15 +79,6 @@ function settingsOf(cri: Table): CniSettings {
 function child(table: Table | undefined, key: string): Table | undefined {
   const value = table?.[key]
   return isObject(value) ? value : undefined
-}
-
-function parsed(text: string | undefined): Table | undefined {
-  try {
-    const value: unknown = JSON.parse(text ?? '')
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function textOf(value: unknown): string | undefined {

@@ -141,13 +141,18 @@ const knownSockets = [
 ]
 
 /** The existing sockets, each once, since distributions link one path to another. `more`: further paths. */
-export function runtimeSockets(more: readonly string[] = []): readonly string[] {
+function runtimeSockets(more: readonly string[] = []): readonly string[] {
   const byFile = new Map<string, string>()
   for (const path of [...knownSockets, ...more].filter(isSocket)) {
     const file = realpathSync(path)
     if (!byFile.has(file)) byFile.set(file, path)
   }
   return [...byFile.values()]
+}
+
+/** The socket at `endpoint`, as crictl writes it, else the existing ones. */
+export function socketsAt(endpoint: string | undefined): readonly string[] {
+  return endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
 }
 
 /** True if the path is a socket and accessible to this process. */

@@ -4,7 +4,7 @@
 import { closeSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/error.ts'
-import { parseObject } from '../../commands/record/configuration.ts'
+import { parseObject } from '../../cni/json.ts'
 import { defaultLogFile, openLog, traceFile } from '../../commands/record/log.ts'
 import { readSwitch, writeSwitch } from '../../commands/record/settings.ts'
 import { makeDirectory } from '../../system/files/files.ts'

@@ -3,6 +3,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/error.ts'
+import { parseObject } from '../../cni/json.ts'
 import { recordVersion } from '../../commands/record/document.ts'
 import { type Kept, keptRecords } from '../../commands/record/ring.ts'
 import {
@@ -103,7 +104,7 @@ export function readRecord(path: string): CallRecord {
 }
 
 function lineOf(path: string, line: string, at: number): Line {
-  const value = parsed(line)
+  const value = parseObject(line)
   if (value === undefined) throw refused(path, `line ${at + 1} is no JSON object`)
   const { type, version } = value
   if (type === 'header' && typeof version === 'number' && version > recordVersion)
@@ -115,15 +116,6 @@ function lineOf(path: string, line: string, at: number): Line {
   if (success) return data
   const place = error.issues[0]?.path.join('.') ?? ''
   throw refused(path, `line ${at + 1} is none of a record${place === '' ? '' : ` (${place})`}`)
-}
-
-function parsed(line: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function textOf(path: string): string {

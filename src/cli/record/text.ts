@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record as text: what was asked, what was run, and what the answer was.
 
-import { parseObject } from '../../commands/record/configuration.ts'
+import { parseObject } from '../../cni/json.ts'
 import type { ExecLine } from '../../commands/record/schema.ts'
 import type { CallRecord } from './read.ts'
 

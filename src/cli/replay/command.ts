@@ -7,20 +7,20 @@ import { basename } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
+import { parseObject } from '../../cni/json.ts'
 import { readResult } from '../../cni/result-shapes.ts'
-import { parseObject } from '../../commands/record/configuration.ts'
 import type { CallLine } from '../../commands/record/schema.ts'
 import { inputOf } from '../../commands/record/stand-in.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import { networkOfFile } from '../by-hand/network.ts'
-import { requestConf } from '../node/list.ts'
+import { pluginPath, requestConf } from '../node/list.ts'
 import { batchesOf, plansOf } from '../plan/plan.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { painted } from '../shell/findings.ts'
 import { type Output, print } from '../shell/output.ts'
-import { requireRoot, thisProgram } from '../shell/self.ts'
+import { requireRoot, thisProgram, unshareArgs } from '../shell/self.ts'
 import { type Compared, differences, lineDifference, type Part, withoutMadeUp } from './difference.ts'
 import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts'
 
@@ -115,12 +115,12 @@ function programOf({ call }: CallRecord): string {
   if (call.answers === true) throw lacking('its answer was given by the configuration: name a plugin with --against')
   if (call.wraps === undefined) return ownProgram()
   const name = call.wraps
-  const files = cniPath()
+  const files = pluginPath()
     .split(':')
     .map((directory) => `${directory}/${name}`)
   const found = /^[\w.-]+$/.test(name) ? files.find(isExecutable) : undefined
   if (found !== undefined) return found
-  throw lacking(`the plugin "${name}" is not in ${cniPath()}: set CNI_PATH to its directory`)
+  throw lacking(`the plugin "${name}" is not in ${pluginPath()}: set CNI_PATH to its directory`)
 }
 
 function ownProgram(): string {
@@ -129,15 +129,9 @@ function ownProgram(): string {
   return file
 }
 
-function cniPath(): string {
-  return process.env['CNI_PATH'] || '/opt/cni/bin'
-}
-
 function lacking(why: string): CniError {
   return new CniError('replay-not-possible', `the call cannot be replayed: ${why}`)
 }
-
-const unshareArgs = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
 
 /** Runs the call on a node of its own. Throws CniError 50 where there can be none. */
 async function runOnce(
@@ -146,7 +140,7 @@ async function runOnce(
   run: { file: string; stdin: string; isKept: boolean },
 ): Promise<ReplayRun> {
   const { call, node, pod } = record
-  const inside: ReplayInput = { ...run, call, node, pod, cniPath: cniPath() }
+  const inside: ReplayInput = { ...run, call, node, pod, cniPath: pluginPath() }
   const { file: self, args } = thisProgram()
   const child = spawn('unshare', [...unshareArgs, '--', self, ...args, '__replay-inside'], {
     stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs between two runs of a call, as lines: `-` of the first alone, `+` of the second alone.
 
-import { parseObject } from '../../commands/record/configuration.ts'
+import { parseObject } from '../../cni/json.ts'
 import { errorOf } from '../../commands/record/document.ts'
 import type { ExecLine } from '../../commands/record/schema.ts'
 import { errorIdOf } from '../record/text.ts'

@@ -7,10 +7,10 @@ import { existsSync, rmdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { CniError } from '../../cni/error.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
-import { missingPlugins, readNetworkList } from '../node/list.ts'
+import { missingPlugins, pluginPath, readNetworkList } from '../node/list.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
-import { requireRoot, thisProgram } from '../shell/self.ts'
+import { requireRoot, thisProgram, unshareArgs } from '../shell/self.ts'
 import type { InsideInput } from './inside.ts'
 import { delegateState } from './lab.ts'
 
@@ -29,8 +29,6 @@ const defaultNetwork = JSON.stringify({
 })
 
 const wholeTimeoutMs = 180_000
-
-const unshareArgs = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
 
 export const tryCommand: Command = {
   name: 'try',
@@ -52,7 +50,7 @@ export const tryCommand: Command = {
 
 async function run({ words, isJson, output }: Input): Promise<number> {
   const network = words[0] === undefined ? readNetworkList(defaultNetwork) : readFileAs(words[0], readNetworkList)
-  const cniPath = process.env['CNI_PATH'] || '/opt/cni/bin'
+  const cniPath = pluginPath()
   const [missing] = missingPlugins({ network, cniPath })
   if (missing !== undefined) {
     throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')

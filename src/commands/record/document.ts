@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a record: lines of schema.ts, with secrets masked, as long as its ring allows.
 
-import { isObject } from '../../cni/json.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { isSecretName, masked, maskedWords } from '../../cni/secrets.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
 import { timestamp } from '../../system/process/clock.ts'
@@ -176,14 +176,10 @@ function resultOf({ exitCode, stdout, stderr, ms }: SeenCall, length: number): R
 
 /** The code and the message of an error document. */
 export function errorOf(stdout: string): { readonly code?: number; readonly msg?: string } {
-  try {
-    const { code, msg } = JSON.parse(stdout) as Record<string, unknown>
-    return {
-      ...(Number.isInteger(code) ? { code: code as number } : {}),
-      ...(typeof msg === 'string' ? { msg: masked(msg).slice(0, 2000) } : {}),
-    }
-  } catch {
-    return {}
+  const { code, msg } = parseObject(stdout) ?? {}
+  return {
+    ...(Number.isInteger(code) ? { code: code as number } : {}),
+    ...(typeof msg === 'string' ? { msg: masked(msg).slice(0, 2000) } : {}),
   }
 }
 

@@ -4,12 +4,12 @@
 
 import { existsSync } from 'node:fs'
 import type { Environment } from '../../cni/invocation.ts'
+import { parseObject } from '../../cni/json.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { ownTypes } from '../../system/process/executable.ts'
 import { type Execution, notedExecutions, noteExecutions } from '../../system/process/executions.ts'
 import type { DispatchOutput } from '../call/dispatch.ts'
-import { parseObject } from './configuration.ts'
 import { type Recorded, recordText, type Subject, subjectOf } from './document.ts'
 import { log } from './log.ts'
 import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'

@@ -15,12 +15,12 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
+import { parseObject } from '../../cni/json.ts'
 import { masked } from '../../cni/secrets.ts'
 import { sha256 } from '../../model/sha256.ts'
 import { makeDirectory, namesIn } from '../../system/files/files.ts'
 import { timestamp } from '../../system/process/clock.ts'
 import type { Execution } from '../../system/process/executions.ts'
-import { parseObject } from './configuration.ts'
 import { build, errorOf, type Subject } from './document.ts'
 import type { SeenCall } from './keeper.ts'
 import type { LogSettings } from './settings.ts'

@@ -7,7 +7,7 @@ import { isObject } from '../../cni/json.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { requireState, stateRoot } from '../../system/files/state.ts'
 
-export interface RecordSettings {
+interface RecordSettings {
   /** A network's name, or a pod's as NAME or NAMESPACE/NAME; absent: every call. */
   readonly only?: string
   /** The most calls of a verb. */

@@ -4,12 +4,11 @@
 
 import { spawn } from 'node:child_process'
 import { CniError } from '../../cni/error.ts'
-import { isObject } from '../../cni/json.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import type { Execution } from '../../system/process/executions.ts'
 import { isExecutable } from '../../system/process/programs.ts'
 import type { DispatchOutput } from '../call/dispatch.ts'
-import { parseObject } from './configuration.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
