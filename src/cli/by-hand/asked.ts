@@ -9,7 +9,7 @@ import {
   parseMac,
   unsafeNameProblem,
 } from '../../cni/address.ts'
-import { defined, isObject } from '../../cni/json.ts'
+import { defined, parseObject } from '../../cni/json.ts'
 import type { Attachment, NetworkList } from '../node/list.ts'
 import { capabilityArgsOf, checkDeclared } from '../node/pod-options.ts'
 import { type Input, type Option, UsageError } from '../shell/command.ts'
@@ -102,12 +102,7 @@ function pairsIn(text: string): readonly (readonly [string, string])[] {
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> {
-  if (text === '') return {}
-  try {
-    const value: unknown = JSON.parse(text)
-    if (isObject(value)) return value
-  } catch {
-    // The message below is for both.
-  }
+  const value = text === '' ? {} : parseObject(text)
+  if (value !== undefined) return value
   throw new UsageError('CAP_ARGS: use a JSON object, like {"portMappings":[…]}')
 }

@@ -4,7 +4,7 @@
 import { CniError } from '../../cni/error.ts'
 import { atLeast, isSupported } from '../../cni/result.ts'
 import { writeResult } from '../../cni/result-shapes.ts'
-import type { AttachmentKey } from '../../model/attachment.ts'
+import { sameKey } from '../../model/record.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { someRecord } from '../../system/store/records.ts'
@@ -64,13 +64,11 @@ export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment
 function listOf(found: CachedAttachment, find: () => Network): NetworkList {
   const kept = readNetworkList(JSON.stringify(found.list))
   const isOurs = ({ plugins }: NetworkList) => plugins.some(({ type }) => isOwnType(type))
-  if (isOurs(kept) || !someRecord(({ record }) => isOf(record.key, found))) return kept
+  const { network, containerId, ifName } = found
+  const key = { network, containerId, ifName, role: 'main' } as const
+  if (isOurs(kept) || !someRecord(({ record }) => sameKey(record.key, key))) return kept
   const { list } = find()
   return isOurs(list) ? list : kept
-}
-
-function isOf(key: AttachmentKey, { network, containerId, ifName }: CachedAttachment): boolean {
-  return key.network === network && key.containerId === containerId && key.ifName === ifName
 }
 
 function notAttached(name: string, pod: Pod, others: readonly CachedAttachment[]): CniError {

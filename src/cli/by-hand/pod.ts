@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { rmdirSync, rmSync, statSync } from 'node:fs'
 import { normalize } from 'node:path'
 import { CniError } from '../../cni/error.ts'
-import { asObject } from '../../cni/json.ts'
+import { parseObject } from '../../cni/json.ts'
 import { makeDirectory, readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { closeNetns, openNetns } from '../../system/kernel/netns.ts'
@@ -95,11 +95,7 @@ export function isMade({ name, paths: [path] }: Pod): boolean {
   const read = name === undefined ? undefined : readText(noteOf(name))
   if (read === undefined || read === 'unreadable') return false
   const inode = inodeOf(path)
-  try {
-    return inode !== undefined && asObject(JSON.parse(read.text))['inode'] === inode
-  } catch {
-    return false
-  }
+  return inode !== undefined && parseObject(read.text)?.['inode'] === inode
 }
 
 /** Two commands for one pod run one after the other. Throws CniError 11 when the other one takes longer than a minute. */

@@ -3,6 +3,7 @@
 // them. From the journal, else from log files.
 
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { parseObject } from '../../cni/json.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { recognise } from '../explain/recognise.ts'
@@ -62,13 +63,9 @@ async function readJournal(run: Run): Promise<readonly LogLine[]> {
 
 /** systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes. */
 function journalLine(line: string): readonly LogLine[] {
-  try {
-    const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = JSON.parse(line)
-    if (typeof text !== 'string') return []
-    return [{ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text }]
-  } catch {
-    return []
-  }
+  const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = parseObject(line) ?? {}
+  if (typeof text !== 'string') return []
+  return [{ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text }]
 }
 
 function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {

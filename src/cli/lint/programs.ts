@@ -7,7 +7,7 @@ import { accessSync, closeSync, constants, openSync, readdirSync, readSync, real
 import { basename, dirname, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-head.ts'
-import { isObject } from '../../cni/json.ts'
+import { parseObject } from '../../cni/json.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { isOwnType } from '../node/own-type.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
@@ -137,13 +137,8 @@ function versionsOf(file: string): Program {
 }
 
 function supportedIn(stdout: string): readonly string[] | undefined {
-  try {
-    const answer: unknown = JSON.parse(stdout)
-    const versions = isObject(answer) ? answer['supportedVersions'] : undefined
-    return Array.isArray(versions) ? versions.filter((each) => typeof each === 'string') : undefined
-  } catch {
-    return undefined
-  }
+  const versions = parseObject(stdout)?.['supportedVersions']
+  return Array.isArray(versions) ? versions.filter((each) => typeof each === 'string') : undefined
 }
 
 function namesIn(directory: string): readonly string[] | undefined {

@@ -7,6 +7,7 @@ import { parseConfig } from '../../cni/config-head.ts'
 import { CniError } from '../../cni/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/error-code.ts'
 import type { Verb } from '../../cni/invocation.ts'
+import { parseObject } from '../../cni/json.ts'
 import { type CniVersion, isSupported, supportedVersions } from '../../cni/result.ts'
 import { ownTypes } from '../../system/process/executable.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
@@ -142,14 +143,10 @@ function programOf({ type }: PluginConf, { cniPath, own }: Where): (Program & { 
 }
 
 function errorOf(stdout: string): CniError | undefined {
-  try {
-    const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
-    if (typeof code !== 'number' || typeof msg !== 'string') return undefined
-    const { message, id, alsoIds } = readMessage(msg)
-    return new CniError(id, message, { code, alsoIds, details: typeof details === 'string' ? details : undefined })
-  } catch {
-    return undefined
-  }
+  const { code, msg, details } = parseObject(stdout) ?? {}
+  if (typeof code !== 'number' || typeof msg !== 'string') return undefined
+  const { message, id, alsoIds } = readMessage(msg)
+  return new CniError(id, message, { code, alsoIds, details: typeof details === 'string' ? details : undefined })
 }
 
 /** Splits a message of trestle from the ids at its end (cni/error.ts, messageWithId). */

@@ -3,7 +3,7 @@
 // configuration, and failures unless they were switched off.
 
 import { existsSync, rmSync } from 'node:fs'
-import { isObject } from '../../cni/json.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { readText, replaceText } from '../../system/files/files.ts'
 import { requireState, stateRoot } from '../../system/files/state.ts'
 
@@ -41,12 +41,8 @@ export function switchFile(root: string): string {
 export function readSwitch(root: string): Settings {
   const read = readText(switchFile(root))
   if (read === undefined || read === 'unreadable') return {}
-  try {
-    const { record, log } = JSON.parse(read.text) as Settings
-    return { ...(isObject(record) ? { record } : {}), ...(isObject(log) ? { log } : {}) }
-  } catch {
-    return {}
-  }
+  const { record, log } = (parseObject(read.text) ?? {}) as Settings
+  return { ...(isObject(record) ? { record } : {}), ...(isObject(log) ? { log } : {}) }
 }
 
 /** The file is gone when nothing is on: a call then looks for its name alone. */
