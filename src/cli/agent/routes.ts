@@ -81,16 +81,12 @@ export async function settleRoutes(
 const nothing: ReadonlySet<string> = new Set()
 
 /** Reuses an unchanged plan. A refused route is tried again once routes or links have changed. */
-function planNow(
-  { settings, known }: RoutesInput,
-  view: ClusterView,
-  table: RouteRules & Pick<RouteFacts, 'routes'>,
-): RoutePlan {
+function planNow({ known }: RoutesInput, view: ClusterView, table: RouteRules & Pick<RouteFacts, 'routes'>): RoutePlan {
   const { peers, pods } = view
   const { routes, isRouted, allowOverlap } = table
   const planWith = (refused: ReadonlySet<string>) =>
     madeFrom(known.plan, [view, routes, isRouted, allowOverlap, refused], () =>
-      planRoutes({ self: settings.node, peers, pods, ...table, refused }),
+      planRoutes({ peers, pods, ...table, refused }),
     )
   known.plan = planWith(known.refused?.ways ?? nothing)
   if (known.refused !== undefined && known.refused.beside !== known.plan.value.beside) {

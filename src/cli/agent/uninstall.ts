@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { oneLine, toCniError } from '../../cni/error.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
 import { uninstall } from '../../commands/verbs/uninstall.ts'
-import { planRoutes } from '../../plan/agent/routes.ts'
+import { removalsOf } from '../../plan/agent/routes.ts'
 import { readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
@@ -56,21 +56,29 @@ async function removeEverything(settings: Settings, log: Log, signal: AbortSigna
   const conflist = `${settings.confDir}/${settings.confName}`
   const kept = readText(conflist)
   rmSync(conflist, { force: true })
-  const { live, removes, stays, failures } = await uninstall(context, true)
-  if (live.length > 0) {
-    // Puts the file back for a pod that came meanwhile: without a configuration containerd removes no pod.
+  const removed = await removeAll(settings, context).catch((thrown) => oneLine(toCniError(thrown).message))
+  if (typeof removed === 'string') {
+    // For a pod that came meanwhile: without a configuration containerd removes no pod.
     if (typeof kept === 'object') writeText(conflist, kept.text)
-    return attachedText(live)
+    return removed
   }
+  const files = [...(kept === undefined ? [] : [conflist]), ...removed.files]
+  log('info', 'removed', { ...removed, files })
+  return undefined
+}
+
+/** Removes all but the configuration, and returns what it was, or the obstacle. Throws CniError when the look fails. */
+async function removeAll(settings: Settings, context: CallContext) {
+  const { live, removes, stays, failures } = await uninstall(context, true)
+  if (live.length > 0) return attachedText(live)
   if (failures.length > 0) return `could not remove everything: ${failures.join('; ')}`
   const routes = await removeRoutes(context, settings.node)
-  if (routes.refused !== undefined) return routes.refused
-  const files = [...(kept === undefined ? [] : [conflist]), ...removeProgram(settings)]
+  if (typeof routes === 'string') return routes
+  const files = removeProgram(settings)
   // All tools have ended.
   removeCallFiles()
   removeStateRoot(settings.hostRoot)
-  log('info', 'removed', { files, removed: removes, routes: routes.removed, stays })
-  return undefined
+  return { files, removed: removes, routes, stays }
 }
 
 function attachedText(live: readonly string[]): string {
@@ -79,15 +87,12 @@ function attachedText(live: readonly string[]): string {
   return `pods are attached, remove them first: ${named}${more.length > 0 ? `; and ${more.length} more` : ''}`
 }
 
-async function removeRoutes(
-  { run }: CallContext,
-  self: string,
-): Promise<{ readonly removed: number; readonly refused?: string }> {
+/** Returns how many routes there were, or the kernel's refusal. */
+async function removeRoutes({ run }: CallContext, self: string): Promise<number | string> {
   const { routes } = await lookAtRoutes(run)
-  const none = { peers: [], pods: [], isRouted: false, allowOverlap: false, refused: new Set<string>() }
-  const { changes } = planRoutes({ self, routes, ...none })
+  const changes = removalsOf(routes)
   const [refused] = await changeRoutes(run, changes)
-  return { removed: changes.length, ...(refused === undefined ? {} : { refused: refusalOf(self, refused).text }) }
+  return refused === undefined ? changes.length : refusalOf(self, refused).text
 }
 
 /** In a container the directory is a mount, so an empty one is removed by its path on the host. */

@@ -13,7 +13,6 @@ import type { Problem, ProblemId } from './problem.ts'
  * `allowOverlap`: a range may overlap a subnet of this node. `refused`: routes that the kernel has refused (`wayOf`).
  */
 export interface RouteFacts {
-  readonly self: string
   readonly peers: readonly Peer[]
   readonly pods: readonly string[]
   readonly routes: readonly NodeRoute[]
@@ -178,6 +177,11 @@ function segmentOf(address: Address, routes: Table['beyond']): string | undefine
   const [best] = matching.sort((a, b) => b.cidr.prefixLength - a.cidr.prefixLength || a.metric - b.metric)
   const isDirect = best?.type === 'unicast' && best.gateway === undefined
   return isDirect ? best.dev : undefined
+}
+
+/** The removal of all own routes of a table. */
+export function removalsOf(routes: readonly NodeRoute[]): readonly RouteChange[] {
+  return removals(routes.filter(isOwnRoute), [])
 }
 
 function removals(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonly RouteChange[] {

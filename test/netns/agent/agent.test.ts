@@ -66,6 +66,14 @@ function agent(...more: string[]): Running {
   return started
 }
 
+/** Words before an agent that runs this shell script for a program. */
+function withWrapper(program: string, script: string): readonly string[] {
+  const [directory, path] = [`${files.root}/wrapped`, process.env['PATH']]
+  mkdirSync(directory)
+  writeFileSync(`${directory}/${program}`, `#!/bin/sh\nPATH=${path}\n${script}`, { mode: 0o755 })
+  return ['env', `PATH=${directory}:${path}`]
+}
+
 /** The routes of the agent, both families. */
 function routes(): readonly string[] {
   const all = [4, 6].map((family) => host.run('ip', [`-${family}`, 'route', 'show', 'proto', '116']).stdout)
@@ -119,22 +127,40 @@ describe('trestle agent', () => {
     await first.end('SIGKILL')
     await api.order({ delete: ['three'] })
 
-    const [pidFile, path] = [`${files.root}/pid`, process.env['PATH']]
-    const wrapper = `#!/bin/sh
-      PATH=${path}
-      case "$*" in *-f*) ;; *) exec nft "$@" ;; esac
+    const pidFile = `${files.root}/pid`
+    const wrapper = `case "$*" in *-f*) ;; *) exec nft "$@" ;; esac
       text=$(cat)
       case "$text" in *'delete element'*) kill -KILL "$(cat ${pidFile})"; exit 1 ;; esac
       printf '%s\n' "$text" | nft "$@"`
-    mkdirSync(`${files.root}/wrapped`)
-    writeFileSync(`${files.root}/wrapped/nft`, wrapper, { mode: 0o755 })
-    const killed = startAgent(host, files, [], ['env', `PATH=${files.root}/wrapped:${path}`])
+    const killed = startAgent(host, files, [], withWrapper('nft', wrapper))
     agents.push(killed)
     writeFileSync(pidFile, `${killed.child.pid}`)
     await until(() => killed.child.signalCode === 'SIGKILL', 'its end')
     expect(hasThree()).toBe(true)
     await agent('--look', '3600').seen(isReady, 'ready')
     expect(hasThree()).toBe(false)
+  })
+
+  it('--uninstall has the configuration back for a pod that came meanwhile', async () => {
+    await api.order({ put: [own] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    await running.end()
+    const { plugins, ...list } = files.configuration()
+    const conf = { ...list, ...plugins[0] }
+    const [asks, may] = [`${files.root}/asks`, `${files.root}/may`]
+    const wait = `[ -e ${files.conflist} ] || { : >${asks}; until [ -e ${may} ]; do sleep 0.05; done; }; exec ip "$@"`
+    const remover = startAgent(host, files, ['--uninstall'], withWrapper('ip', wait))
+    agents.push(remover)
+    await until(() => existsSync(asks), 'its look')
+    const netns = host.pod('late')
+    expect(host.cni('ADD', conf, { netns }).stderr).toBe('')
+    writeFileSync(may, '')
+    await remover.seen(({ message }) => String(message).startsWith('pods are attached'), 'the pod')
+    expect(existsSync(files.conflist)).toBe(true)
+    expect(host.cni('DEL', conf, { netns }).stderr).toBe('')
+    await remover.seen(({ message }) => String(message).startsWith('uninstalled'), 'the end')
+    expect(existsSync(files.conflist)).toBe(false)
   })
 
   it('has nothing of the other commands in memory', async () => {

@@ -26,7 +26,7 @@ function look(nodes: ReadonlyMap<string, ClusterNode>, remembered: readonly Peer
   const facts = { here: hereByRoutes(routes), bounds: [], allowOverlap: false }
   const view = clusterView({ self: 'a', nodes: [...nodes.values()], remembered, earlierPods: [], ...facts })
   const table = { routes, isRouted: false, allowOverlap: false, refused: new Set<string>() }
-  return { view, plan: planRoutes({ self: 'a', peers: view.peers, pods: view.pods, ...table }) }
+  return { view, plan: planRoutes({ peers: view.peers, pods: view.pods, ...table }) }
 }
 
 it('is what a view from nothing is, after each of many changes', () => {

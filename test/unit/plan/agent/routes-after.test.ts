@@ -17,7 +17,6 @@ const foreign: NodeRoute = {
 const peer = (at: number, address: string) => ({ name: `n${at}`, ranges: [`10.0.${at}.0/24`], addresses: [address] })
 const facts = (routes: readonly NodeRoute[], peers: readonly ReturnType<typeof peer>[]) => {
   return {
-    self: 'self',
     peers,
     pods: ['10.0.1.0/24'],
     routes,

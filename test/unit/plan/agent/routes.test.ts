@@ -15,7 +15,7 @@ const base = [via('0.0.0.0/0', '192.0.2.254', 3), link('192.0.2.0/24', 'eth0'), 
 const two = { name: 'two', ranges: ['10.0.2.0/24', 'fd00:2::/64'], addresses: ['192.0.2.2', '2001:db8::2'] }
 const plan = (routes: readonly NodeRoute[], peers = [two], more = {}) =>
   planRoutes({
-    ...{ self: 'self', peers, pods: ['10.0.1.0/24'], routes, isRouted: false },
+    ...{ peers, pods: ['10.0.1.0/24'], routes, isRouted: false },
     ...{ allowOverlap: false, refused: new Set<string>(), ...more },
   })
 const text = (routes: readonly NodeRoute[], peers = [two]) => routeBatch(plan(routes, peers).changes)
