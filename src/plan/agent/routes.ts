@@ -147,8 +147,9 @@ function routeTo(peer: Peer, dst: string, { foreign, beyond, refused }: Table): 
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: peer.name, text })
   const cidr = parseCidr(dst)
   if (cidr === undefined) return problem('BadPodCIDR', `podCIDR ${dst} is no CIDR`)
-  // The same metric would be replaced, a smaller one wins over ours.
-  const other = foreign.get(dst)?.find((route) => route.metric <= routeMetric)
+  // The same metric would be replaced, a smaller one wins over ours. IPv6 has 1024 for a route without a metric.
+  const isOthers = ({ metric, dev }: NodeRoute) => metric <= routeMetric || (cidr.family === 6 && !isOfPods(dev))
+  const other = foreign.get(dst)?.find(isOthers)
   if (other !== undefined)
     return problem('ForeignRoute', `a route to ${dst} that is not trestle's is used: ${describe(other)}`)
   const gateways = peer.addresses.flatMap((text) => {

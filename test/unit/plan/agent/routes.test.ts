@@ -56,6 +56,10 @@ describe('planRoutes', () => {
     ])
     // Its metric is larger: ours is the one that counts.
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4, 500)])).toEqual([])
+    // A person's route of IPv6 has 1024 by itself.
+    const six = { ...two, ranges: ['fd00:2::/64'] }
+    expect(ids(six, [...base, via('fd00:2::/64', '2001:db8::7', 3, 1024)])).toEqual(['ForeignRoute'])
+    expect(ids(six, [...base, link('fd00:2::/64', 'cni1', 256)])).toEqual([])
   })
 
   it('takes a range in a subnet of the node, of the peer and its own', () => {
