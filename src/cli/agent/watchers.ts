@@ -3,7 +3,7 @@
 // ends starts again; the agent's regular look finds changes that it missed.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { type FSWatcher, mkdirSync, watch } from 'node:fs'
+import { type FSWatcher, mkdirSync, statSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { type ChainPlace, samePlace } from '../../features/accept-place.ts'
 import { deletedByOthers, hadAccept } from '../../plan/agent/kernel-news.ts'
@@ -70,12 +70,22 @@ export function followDirectory(
     again()
     return
   }
-  // A rename may be that of the directory itself, whose successor needs a new watch.
-  watcher.on('change', () => onChange())
+  const watched = inodeOf(directory)
+  watcher.on('change', () => {
+    onChange()
+    if (inodeOf(directory) === watched) return
+    // Another directory has this name by now, or none, and needs a watch of its own.
+    watcher.close()
+    followDirectory({ directory, isOurs }, signal, onChange)
+  })
   watcher.on('error', () => {
     watcher.close()
     again()
   })
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino
 }
 
 // Notices a firewall's reload that removes trestle's accept with its rules: compares deletions that nft reports with

@@ -2,7 +2,9 @@
 // `trestle agent` on one node, from its start to its end: configuration, routes and sets follow the cluster, and only
 // what is the agent's own is ever changed.
 
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { diagnosisOfProblem } from '../../../src/cli/doctor/judge-node.ts'
@@ -161,6 +163,17 @@ describe('trestle agent', () => {
     expect(host.cni('DEL', conf, { netns }).stderr).toBe('')
     await remover.seen(({ message }) => String(message).startsWith('uninstalled'), 'the end')
     expect(existsSync(files.conflist)).toBe(false)
+  })
+
+  it('watches a directory of configurations that was replaced, too', async () => {
+    await api.order({ put: [own] })
+    await agent().seen(isReady, 'ready')
+    for (const path of [dirname(files.conflist), files.conflist]) {
+      rmSync(path, { recursive: true })
+      await until(() => existsSync(files.conflist), `the configuration after ${path} was removed`, 15_000)
+      // What else was asked for meanwhile is over.
+      await sleep(3000)
+    }
   })
 
   it('has nothing of the other commands in memory', async () => {
