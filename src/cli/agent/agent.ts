@@ -8,7 +8,7 @@ import { isEcho } from '../../plan/agent/routes.ts'
 import { writeAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import { sweep } from '../gc/gc.ts'
-import { type Access, openAccess } from './access.ts'
+import { openAccess } from './access.ts'
 import { shrinkHeap } from './heap.ts'
 import { type Log, openLog } from './log.ts'
 import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
@@ -37,7 +37,6 @@ interface Life {
   readonly log: Log
   readonly metrics: Metrics
   readonly watch: NodeWatch
-  readonly open: () => Access
   bridges: ReadonlySet<string>
   asked: Asked | undefined
   timer: NodeJS.Timeout | undefined
@@ -75,7 +74,7 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
     },
   })
   const life: Life = {
-    ...{ settings, signal, log, metrics, watch, open, bridges: new Set(), asked: undefined, timer: undefined },
+    ...{ settings, signal, log, metrics, watch, bridges: new Set(), asked: undefined, timer: undefined },
     ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined },
     ...{ seen: new Map(), grace: undefined, known: {} },
     reporter: openReporter({ node: settings.node, open, signal, log, metrics }),
@@ -276,15 +275,7 @@ function healthOf(life: Life) {
 // runtime nothing is collected.
 
 /** Collects garbage and logs it. Throws CniError when the look fails. */
-async function collectGarbage({
-  settings,
-  log,
-  metrics,
-}: {
-  readonly settings: Settings
-  readonly log: Log
-  readonly metrics: Metrics
-}): Promise<void> {
+async function collectGarbage({ settings, log, metrics }: Life): Promise<void> {
   const request = { endpoint: settings.runtimeEndpoint, isAsked: true }
   const found = await sweep({ ...request, isApplied: false }, () => undefined)
   const all = [...found.verdicts, ...found.reservations, ...found.orphans]
