@@ -89,21 +89,18 @@ function openSender({ signal, log, metrics }: Omit<ReporterParts, 'node' | 'open
     for (let next = waiting[0]; next !== undefined && !signal.aborted; next = waiting[0]) {
       try {
         await next()
-        waiting.shift()
         failures = 0
-        serverErrors = 0
       } catch (error) {
         failures += 1
         if (error instanceof ApiError && error.status >= 500) serverErrors += 1
         metrics.apiFailures.inc()
         if (failures === 1 || failures % 20 === 0)
           log('warning', 'API server', { error: (error as Error).message, failures })
-        if (isFinal(error) || serverErrors === mostErrors) {
-          waiting.shift()
-          serverErrors = 0
-        }
         await sleep(backoffMs(failures, Math.random()), undefined, { signal }).catch(() => undefined)
+        if (!isFinal(error) && serverErrors < mostErrors) continue
       }
+      waiting.shift()
+      serverErrors = 0
     }
     isAtWork = false
   }
