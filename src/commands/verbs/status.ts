@@ -115,10 +115,9 @@ function requireCapabilities({ role }: NetConf): void {
 
 function requireTools(conf: NetConf): void {
   if (conf.role === 'ipam') return
-  const needed = toolsOf(conf)
-  const missing = needed.filter((tool) => !isOnPath(tool))
+  const missing = toolsOf(conf).filter((tool) => !isOnPath(tool))
   if (missing.length === 0) {
-    requireNewNft(needed)
+    if (hasRules(conf)) requireNewNft()
     return
   }
   throw notReady(
@@ -129,14 +128,21 @@ function requireTools(conf: NetConf): void {
   )
 }
 
-function requireNewNft(needed: readonly string[]): void {
-  const old = needed.includes('nft') ? tooOldNft() : undefined
+function requireNewNft(): void {
+  const old = tooOldNft()
   if (old === undefined) return
   throw notReady(
     'not-ready-nft',
     `nft ${old.version} is too old`,
     `${old.path}: the rules need nftables ${old.needed} or newer: update it`,
   )
+}
+
+/** Whether pods may get rules, also host ports where a capability lets them ask for these. */
+function hasRules({ ipMasq, firewall, capabilities = [], ...conf }: OwnNetConf): boolean {
+  const isIsolating = firewall !== undefined && firewall.ingressPolicy !== 'open'
+  const hasMacCheck = 'bridge' in conf && conf.bridge.macspoofchk
+  return ipMasq || hasMacCheck || isIsolating || capabilities.includes('portMappings')
 }
 
 /** What an ADD of this configuration runs, also for host ports and limits where a capability lets pods ask for them. */
