@@ -3,11 +3,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bareAddress } from '../../cni/address.ts'
-import { homecomingOf } from '../../drivers/attach.ts'
+import { attachmentRuleOps, homecomingOf } from '../../drivers/attach.ts'
 import { conditionChains } from '../../features/port-conditions.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
-import type { Element, Op } from '../../model/op.ts'
+import { describeElement, type Element, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model/record.ts'
 import { notHome, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
@@ -165,18 +165,28 @@ function unusedChains(key: AttachmentKey, chains: readonly string[]): readonly s
 // Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
-/** Elements of an attachment without a record, by its reservations and the name of its link. Two processes. */
+/**
+ * Elements of an attachment without a record, by its reservations and the name of its link. Two processes. What another
+ * role has stays: a chained attachment has the ids of the main one, whose link this is.
+ */
 async function elementsWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
   key: AttachmentKey,
 ): Promise<readonly Element[]> {
-  return orphanElements(await observeTables(context.cleanup), {
+  const found = orphanElements(await observeTables(context.cleanup), {
     portNames: reservedBy(key),
     addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
-    // A chained attachment has the ids of the main one, whose link this is.
-    link: key.role === 'main' ? hostLinkName(key) : '',
+    link: hostLinkName(key),
   })
+  const isOther = (other: AttachmentKey) => other.role !== key.role && sameKey({ ...other, role: key.role }, key)
+  const others = allRecords().flatMap(({ record }) => (isOther(record.key) ? (knownSpec(record) ?? []) : []))
+  const theirs = new Set(others.flatMap(attachmentRuleOps).map((op) => (op.kind === 'nft.add' ? textOf(op) : '')))
+  return found.filter((element) => !theirs.has(textOf(element)))
+}
+
+function textOf(element: Element): string {
+  return `${element.set} ${describeElement(element)}`
 }
 
 /** Whether a record of another attachment, or network, has the address: what leads to it is in use. */
