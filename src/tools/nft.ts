@@ -304,9 +304,17 @@ function elementsOf(listed: NftSet | undefined): readonly Element[] {
   if (!isSetName(set)) return []
   const isMap = setSpec(set).value !== undefined
   return (listed?.elem ?? []).map((element) => {
-    if (!isMap || !Array.isArray(element)) return { set, key: fieldsOf(element) }
-    return { set, key: fieldsOf(element[0]), value: fieldsOf(element[1]) }
+    if (!isMap || !Array.isArray(element)) return { set, key: keyOf(set, element) }
+    return { set, key: keyOf(set, element[0]), value: fieldsOf(element[1]) }
   })
+}
+
+/** nft names protocols by /etc/protocols, which a small image may lack: then there are numbers (getprotobynumber(3)). */
+const protocols: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' }
+
+function keyOf(set: SetName, value: unknown): readonly string[] {
+  const { key } = setSpec(set)
+  return fieldsOf(value).map((field, at) => (key[at] === 'protocol' ? (protocols[field] ?? field) : field))
 }
 
 function fieldsOf(value: unknown): readonly string[] {

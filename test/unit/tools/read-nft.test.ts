@@ -24,6 +24,9 @@ describe('readTable', () => {
     expect(of('keep6')).toEqual([])
     expect(of('anyports4')).toEqual([{ set: 'anyports4', key: ['tcp', '8080'], value: ['10.0.0.2', '80'] }])
   })
+  it('names protocols where nft has their numbers, without /etc/protocols', () => {
+    expect(readTable(listing.replace('"tcp", 8080', '6, 8080')).elements).toEqual(table.elements)
+  })
   it('reads fields that stand alone: a name, an address, a prefix, a range', () => {
     const elem = ['cni0', '10.0.0.1', { prefix: { addr: 'fd00::', len: 64 } }, { range: ['10.0.0.1', '10.0.0.3'] }]
     const { elements } = readTable(JSON.stringify({ nftables: [{ set: { name: 'masq4', elem } }] }))
