@@ -3,7 +3,7 @@
 // the old translation, or on none, as long as it sends (plugins#123, plugins#1190). Only flows to the
 // node's own addresses and the port, or into the pod that goes: nobody else's are touched.
 
-import { familyOf } from '../cni/address.ts'
+import { type Cidr, familyOf, includes, parseAddress } from '../cni/address.ts'
 import type { HostPort } from '../model/attachment.ts'
 
 /** Entries of one family, as conntrack(8) arguments without the command and the family: each selection by itself. */
@@ -34,21 +34,26 @@ export function flowsToList(ports: readonly HostPort[]): readonly FlowSelections
   })
 }
 
-/** Of what was listed, the flows to the pod's host ports that began before. `addresses`: the node's. */
+/** Of what was listed, the flows to the pod's host ports that began before. `local`: what is the node's. */
 export function flowsBeforeAdd(
   ports: readonly HostPort[],
-  addresses: readonly string[],
+  local: readonly Cidr[],
   listed: readonly Flow[],
 ): readonly FlowSelections[] {
-  const wanted = new Set(listed.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`))
+  const isLocal = (text: string) => {
+    const address = parseAddress(text)
+    return address !== undefined && local.some((each) => includes(each, address))
+  }
   return byFamily(ports, (samePorts) => {
-    const places = samePorts.flatMap(({ family, protocol, hostIp, hostPort }) => {
-      const possible = hostIp === undefined ? addresses.filter((each) => familyOf(each) === family) : [hostIp]
-      return possible.map((address) => ({ protocol, address, port: hostPort }))
-    })
-    return places
-      .filter(({ protocol, address, port }) => wanted.has(`${protocol} ${address} ${port}`))
+    const isToPort = ({ protocol, address, port }: Flow) =>
+      samePorts.some(({ family, hostIp, ...each }) => {
+        const isThere = hostIp === undefined ? familyOf(address) === family && isLocal(address) : hostIp === address
+        return isThere && each.protocol === protocol && each.hostPort === port
+      })
+    const found = listed
+      .filter(isToPort)
       .map(({ protocol, address, port }) => [...toPort(protocol, port), '--orig-dst', address])
+    return [...new Map(found.map((selection) => [selection.join(' '), selection])).values()]
   })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deletes orphan conntrack entries, best effort: one process per family, after the rules are in place.
 
-import { networkInterfaces } from 'node:os'
+import { type Cidr, hostCidr, parseAddress, parseCidr } from '../../cni/address.ts'
 import { oneLine } from '../../cni/error.ts'
 import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../features/port-flows.ts'
 import type { HostPort } from '../../model/attachment.ts'
@@ -19,8 +19,9 @@ export async function earlierFlows(
   ports: readonly HostPort[],
 ): Promise<readonly FlowSelections[]> {
   const listed = (await Promise.all(asked.map((each) => listFamily(run, each)))).flat()
-  // The node's addresses are a dump of all links: not where there is nothing to compare them with.
-  return listed.length > 0 ? flowsBeforeAdd(ports, nodeAddresses(), listed) : []
+  if (listed.length === 0) return []
+  const local = (await Promise.all(asked.map(({ family }) => localRanges(run, family)))).flat()
+  return flowsBeforeAdd(ports, local, listed)
 }
 
 /** Deletes the flows. A failure is reported on stderr and is no error. */
@@ -28,9 +29,24 @@ export async function deleteFlows(run: Run, flows: readonly FlowSelections[]): P
   await Promise.all(flows.map((each) => deleteFamily(run, each)))
 }
 
-function nodeAddresses(): readonly string[] {
-  const all = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address))
-  return [...new Set(all)]
+/** What the node takes for its own, as the rules ask for it: by a route alone, too (a cloud's load balancer). */
+async function localRanges(run: Run, family: 4 | 6): Promise<readonly Cidr[]> {
+  try {
+    const { stdout } = await run({
+      file: 'ip',
+      args: [`-${family}`, 'route', 'show', 'table', 'local', 'type', 'local'],
+    })
+    return stdout.split('\n').flatMap((line) => rangeIn(line.split(' ')) ?? [])
+  } catch (error) {
+    report((error as Error).message)
+    return []
+  }
+}
+
+/** `local 192.0.2.1 dev eth0 …` (ip-route(8)); an address stands for itself alone. */
+function rangeIn([type, dst = '']: readonly string[]): Cidr | undefined {
+  const address = type === 'local' ? parseAddress(dst) : undefined
+  return address === undefined ? parseCidr(dst) : hostCidr(address)
 }
 
 async function listFamily(run: Run, { family, selections }: FlowSelections): Promise<readonly Flow[]> {

@@ -2,6 +2,7 @@
 // The conntrack entries that must go with host ports, and those that must not.
 
 import { describe, expect, it } from 'vitest'
+import { parseCidr } from '../../../src/cni/address.ts'
 import { hostPortSpec } from '../../../src/features/host-ports.ts'
 import {
   type FlowSelections,
@@ -22,7 +23,8 @@ const words = (flows: readonly FlowSelections[]) =>
 const mapping = { hostPort: 8080, containerPort: 80 }
 const udp = { ...mapping, protocol: 'udp' }
 const ports = portsOf([mapping, udp, { ...udp, hostPort: 9, hostIP: '192.0.2.9' }])
-const node = ['127.0.0.1', '192.0.2.1', '2001:db8::1']
+const cidrs = (texts: readonly string[]) => texts.flatMap((text) => parseCidr(text) ?? [])
+const node = cidrs(['127.0.0.0/8', '192.0.2.1/32', '2001:db8::1/128'])
 
 /** As conntrack 1.4.7 prints them. */
 const listed = readFlows(
@@ -54,7 +56,7 @@ describe('stale flows', () => {
       '6: -p udp --orig-port-dst 8080 --orig-dst 2001:db8::1',
     ])
     expect(flowsBeforeAdd(ports, node, [])).toEqual([])
-    expect(flowsBeforeAdd(ports, ['192.0.2.2'], listed.slice(0, 3))).toEqual([])
+    expect(flowsBeforeAdd(ports, cidrs(['192.0.2.2/32']), listed.slice(0, 3))).toEqual([])
   })
 
   it('after a DEL went into the pod, however many ports it had', () => {
