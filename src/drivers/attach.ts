@@ -3,6 +3,7 @@
 // without a look; CHECK and repair compare them with the kernel (difference.ts).
 
 import { commonElements, featureLinks, featureOps, ownElements } from '../features/features.ts'
+import { localnetOps } from '../features/host-ports.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { elementOps, type Op } from '../model/op.ts'
 import type { Around, Homecoming } from './driver.ts'
@@ -67,6 +68,13 @@ export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
 /** How a link of the host that the pod has gets home, by a look at both; nothing where it has none. */
 export function homecomingOf(spec: AttachmentSpec, around: Around): Homecoming {
   return driverOf(spec).homecoming?.(spec, around) ?? { ops: [] }
+}
+
+/** The link of others, too, that lets 127.0.0.1 through for the attachment's host ports. */
+export function openedLink(spec: AttachmentSpec): string | undefined {
+  const { hostPorts } = spec
+  const isOpened = hostPorts !== undefined && !isLinkOwn(spec) && localnetOps(hostPorts).length > 0
+  return isOpened ? hostPorts.link : undefined
 }
 
 /** Whether packets to the pod leave by a link of the pod alone. */

@@ -3,6 +3,7 @@
 
 import { type Cluster, clusterElements, clusterSets } from '../features/cluster.ts'
 import { acceptElements, acceptedOf, acceptMark, isolationElements } from '../features/firewall.ts'
+import { loopbackGuard } from '../features/host-ports.ts'
 import { hairpinElements, masqueradeElements, masqueradeOps } from '../features/masquerade.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { describeElement, elementOps, type Op } from '../model/op.ts'
@@ -43,6 +44,8 @@ interface RuleSource {
   readonly all?: readonly NetworkSpec[]
   /** The cluster around the node, where its agent has written it down. */
   readonly cluster?: Cluster | undefined
+  /** Links that let 127.0.0.1 through for host ports, also where none is left. */
+  readonly opened?: readonly string[]
 }
 
 /** Base ruleset and elements. Nothing where no network and no attachment needs any. */
@@ -130,10 +133,11 @@ function clusterOps(cluster: Cluster): readonly Op[] {
   return ops
 }
 
-function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
+function elementsOf({ networks, attachments, opened = [] }: RuleSource): readonly Op[] {
   const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network)]))
   const accepts = elementOps(acceptElements(networks))
-  const shared = [...accepts, ...masqueradeOps(masqueradeElements(networks)), ...links]
+  const guards = elementOps(opened.map(loopbackGuard))
+  const shared = [...accepts, ...guards, ...masqueradeOps(masqueradeElements(networks)), ...links]
   const all = [...shared, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {

@@ -90,10 +90,17 @@ export function loopbackGuard(link: string): Element {
 export function localnetOps(spec: HostPortSpec): readonly Op[] {
   const hasIpv4 = spec.ports.some((port) => port.family === 4)
   if (!spec.snat || !hasIpv4) return []
-  const key = `net/ipv4/conf/${spec.link}/route_localnet`
-  return [
-    { in: 'host', kind: 'sysctl.write', key, value: '1', why: `let 127.0.0.1 reach host ports through ${spec.link}` },
-  ]
+  const why = `let 127.0.0.1 reach host ports through ${spec.link}`
+  return [{ in: 'host', kind: 'sysctl.write', key: localnetKey(spec.link), value: '1', why }]
+}
+
+/** Takes the setting back from a link that stays. */
+export function withoutLocalnet(link: string): Op {
+  return { in: 'host', kind: 'sysctl.write', key: localnetKey(link), value: '0', why: `keep 127.0.0.1 from ${link}` }
+}
+
+function localnetKey(link: string): string {
+  return `net/ipv4/conf/${link}/route_localnet`
 }
 
 /** The name a port is reserved under, node-wide: `tcp:8080:4:any`. */

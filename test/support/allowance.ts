@@ -32,6 +32,7 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
     { what: 'where the round robin is', line: /^networks\/[^/]+\/last\.\d+ f$/ },
     { what: 'the directory of host ports', line: /^ports d$/ },
     { what: 'the version of nft', line: /^nft\.json f$/ },
+    { what: 'links that let 127.0.0.1 through', line: /^localnet( d|\/\S+ f)$/ },
     { what: 'empty directories', line: /^networks\/[^/]+\/(pending|attachments|addresses|cooling|locks) d$/ },
   ],
   sysctls: [{ what: 'forwarding', line: /^net\.(ipv4\.ip_forward|ipv6\.conf\.all\.forwarding) = [01]$/ }],

@@ -216,6 +216,7 @@ export class Recording implements InterfacePort, ChainedPort {
       pods: [],
       host: network?.bridge === undefined ? emptyNamespace : undefined,
       cluster: undefined,
+      opened: [],
       links: new Set(),
       sysctls: new Map(),
     }

@@ -3,6 +3,7 @@
 
 import { bareAddress, familyOf } from '../../cni/address.ts'
 import type { ChainedNetConf, DeviceQuery, InterfaceNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
+import { openedLink } from '../../drivers/attach.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../drivers/chained.ts'
 import type { Device } from '../../drivers/driver.ts'
 import { bridgeOf } from '../../drivers/drivers.ts'
@@ -21,6 +22,7 @@ import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { observeHost, observeHostLinks, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import type { Run } from '../../system/process/runner.ts'
+import { noteOpened } from '../../system/store/localnet.ts'
 import {
   allNetworks,
   allRecords,
@@ -54,7 +56,11 @@ export function leasePort(attaching: Attaching<NetConf>): LeasePort {
   const { files, key, record } = attaching
   return {
     reserveAddresses: async (excluded) => await leaseOf(attaching, excluded),
-    writeIntent: (spec, network) => writePending(files, { ...record, spec, ...(network && { network }) }),
+    writeIntent: (spec, network) => {
+      const opened = openedLink(spec)
+      if (opened !== undefined) noteOpened(opened)
+      writePending(files, { ...record, spec, ...(network && { network }) })
+    },
     finish: () => finish(files, key),
   }
 }

@@ -17,6 +17,7 @@ import type { PlanPlace } from '../../system/kernel/run-plan.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { phase } from '../../system/process/trace.ts'
 import { readCluster } from '../../system/store/cluster.ts'
+import { openedLinks } from '../../system/store/localnet.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../system/store/records.ts'
 import { runnerIn } from '../call/beside.ts'
@@ -124,6 +125,7 @@ function networkState(context: CallContext) {
     networks,
     ...liveAndMade(context, networks),
     cluster: readCluster(),
+    opened: openedLinks(),
     links: new Set(linkNames()),
     sysctls: observeSysctls([forwardingKey(4), forwardingKey(6)]),
   }

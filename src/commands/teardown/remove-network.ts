@@ -18,6 +18,7 @@ import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
+import { forgetOpened, openedLinks } from '../../system/store/localnet.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, readNetwork, writeNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -94,8 +95,11 @@ async function removeLinks(
   const others = allNetworks()
   // Emptied sets are filled with the others' elements, so that nothing of what goes is left in them.
   const networks = [...others, ...earlierInUse(context, others)]
-  const rules = refilledRuleOps({ networks, attachments: liveSpecs(context), cluster: readCluster() }, true)
+  const opened = openedLinks().filter((link) => !links.includes(link))
+  const source = { networks, attachments: liveSpecs(context), cluster: readCluster(), opened }
+  const rules = refilledRuleOps(source, true)
   const failures = await executeAll({ run: context.cleanup }, emptyNetworkOps(links, rules))
+  if (failures.length === 0) forgetOpened(links)
   try {
     for (const part of parts) await removeHostAccept(context.cleanup, part)
     // As long as another network wants it the accept is where it was.

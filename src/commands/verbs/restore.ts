@@ -23,6 +23,7 @@ import { observeHost } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
+import { openedLinks } from '../../system/store/localnet.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
 import { CommandError } from '../../tools/command-error.ts'
@@ -119,7 +120,7 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
     return link === undefined || host.links.has(link)
   }
   const attachments = all.filter(isThere)
-  const rules = refilledRuleOps({ networks, attachments: all, cluster: readCluster() })
+  const rules = refilledRuleOps({ networks, attachments: all, cluster: readCluster(), opened: openedLinks() })
   const unplugged = current.flatMap((network) =>
     unpluggedPorts(network.name, { attachments: all, host }, portOf(network, attachments)),
   )

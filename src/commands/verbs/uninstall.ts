@@ -4,7 +4,8 @@
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { placeText } from '../../features/accept-place.ts'
-import type { NetworkSpec } from '../../model/attachment.ts'
+import { withoutLocalnet } from '../../features/host-ports.ts'
+import type { NetworkSpec, VlanGateway } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../model/record.ts'
@@ -25,6 +26,7 @@ import { observeHost, observeTable } from '../../system/kernel/observe.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId, ofHost } from '../../system/process/process-identity.ts'
+import { openedLinks } from '../../system/store/localnet.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -54,6 +56,8 @@ interface Parts {
   readonly tables: readonly TableFamily[]
   readonly stays: readonly string[]
   readonly accepts: readonly string[]
+  /** Links that stay, and let 127.0.0.1 through. */
+  readonly opened: readonly string[]
 }
 
 /** Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look or get the lock. */
@@ -68,6 +72,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
     ...dead.map((record) => `what is left of ${describe(record)}`),
     ...parts.accepts,
     ...parts.tables.map((family) => `nft table ${family} ${tableName}`),
+    ...parts.opened.map((link) => `route_localnet of ${link}`),
     ...parts.links.map((name) => `link ${name}`),
     ...(hasState ? [`state in ${stateRoot()}`] : []),
   ]
@@ -105,8 +110,10 @@ async function look(context: CallContext): Promise<Parts> {
   for (const family of tableFamilies) {
     if ((await observeTable(context.run, family)) !== 'absent') tables.push(family)
   }
+  const links = judged.flatMap((bridge) => bridge.links)
   return {
-    links: judged.flatMap(({ links }) => links),
+    links,
+    opened: openedLinks().filter((link) => !links.includes(link)),
     tables,
     stays: [
       ...judged.flatMap(({ stays }) => stays),
@@ -119,27 +126,36 @@ async function look(context: CallContext): Promise<Parts> {
 
 /** The networks' bridges, and those with a MAC of ours from an earlier configuration. */
 function bridgesOf(networks: readonly NetworkSpec[], host: ObservedNamespace): readonly Bridge[] {
-  const known = new Map(networks.flatMap(({ bridge }): [string, Bridge][] => (bridge ? [[bridge.name, bridge]] : [])))
+  const known = Map.groupBy(
+    networks.flatMap(({ bridge }) => bridge ?? []),
+    ({ name }) => name,
+  )
   const former = [...host.links.values()].filter(
     ({ name, kind, mac }) => kind === 'bridge' && !known.has(name) && mac === bridgeMac(name, machineId()),
   )
-  return [...known.values(), ...former]
+  return [
+    ...[...known].map(([name, each]) => ({ name, gateways: each.flatMap(({ gateway }) => gateway ?? []) })),
+    ...former.map(({ name }) => ({ name, gateways: [] })),
+  ]
 }
 
-type Bridge = Pick<NonNullable<NetworkSpec['bridge']>, 'name' | 'gateway'>
+/** `gateways`: its links in VLANs, of all networks. */
+interface Bridge {
+  readonly name: string
+  readonly gateways: readonly VlanGateway[]
+}
 
 /** A bridge goes when it has the MAC that trestle gives to its own, and no port but its gateway's. */
 function judgeBridge(bridge: Bridge, host: ObservedNamespace): { links: readonly string[]; stays: readonly string[] } {
   const link = host.links.get(bridge.name)
   if (link === undefined) return { links: [], stays: [] }
-  const ports = [...host.links.values()].filter(
-    ({ master, name }) => master === bridge.name && name !== bridge.gateway?.peer,
-  )
+  const peers = bridge.gateways.map(({ peer }) => peer)
+  const ports = [...host.links.values()].filter(({ master, name }) => master === bridge.name && !peers.includes(name))
   const names = ports.map(({ name }) => name).join(', ')
   if (ports.length > 0) return { links: [], stays: [`bridge ${bridge.name}: it has the ports ${names}`] }
   if (link.mac !== bridgeMac(bridge.name, machineId()))
     return { links: [], stays: [`bridge ${bridge.name} and its addresses: trestle did not make it`] }
-  return { links: [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name], stays: [] }
+  return { links: [...new Set(bridge.gateways.map(({ name }) => name)), bridge.name], stays: [] }
 }
 
 /** Not written by trestle, so not removed by it. */
@@ -168,6 +184,8 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   // Also where state was lost: nothing of ours stays in the chains of other firewalls.
   await removeMarkAccept(place.run, [], true).catch(keep)
   failures.push(...(await executeAll(place, removeLinks(parts.links))))
+  // Before what guards it.
+  failures.push(...(await executeAll(place, parts.opened.map(withoutLocalnet))))
   for (const table of parts.tables) failures.push(...(await executeAll(place, [tableRemoval(table)])))
   if (failures.length === 0) await removeState()
   return failures.map(({ message }) => message)
@@ -181,7 +199,7 @@ async function removeState(): Promise<void> {
 
 function stateParts(): readonly string[] {
   const names = [
-    ...['networks', 'ports', 'damaged', 'nft.json', 'accept.json'],
+    ...['networks', 'ports', 'localnet', 'damaged', 'nft.json', 'accept.json'],
     ...['cluster.json', 'agent.json', 'agent-problems.json', 'calls'],
     ...['recording.json', 'failures.off', 'failures', 'records', 'log'],
   ]

@@ -47,6 +47,7 @@ export interface NetworkFacts {
   readonly pods: readonly PlacedPod[]
   readonly host: ObservedNamespace | undefined
   readonly cluster: Cluster | undefined
+  readonly opened: readonly string[]
   readonly links: ReadonlySet<string>
   readonly sysctls: ReadonlyMap<string, string | undefined>
 }

@@ -123,7 +123,7 @@ function lostBridges({ network, others, shared }: Around): readonly NetworkSpec[
 function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], own: readonly Op[]): SettingUp {
   const earlier = earlierNetworks([...others, network], shared.made)
   const all = [...others, network, ...earlier]
-  const source = { networks: all, attachments: shared.attachments, cluster: shared.cluster }
+  const source = { networks: all, attachments: shared.attachments, cluster: shared.cluster, opened: shared.opened }
   // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
   const hadRules = shared.before !== undefined && sharesRules(shared.before)
   const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
@@ -155,8 +155,9 @@ export function isOvertaken({ links }: SettingUp, run: PlanRun): boolean {
 }
 
 /** All rules of all networks, built anew after a flush, or after an overlap of networks. */
-export function rebuiltRules({ networks, made, attachments, cluster }: NetworkFacts): Plan {
-  const source = { networks: [...networks, ...earlierNetworks(networks, made)], attachments, cluster }
+export function rebuiltRules({ networks, made, ...facts }: NetworkFacts): Plan {
+  const { attachments, cluster, opened } = facts
+  const source = { networks: [...networks, ...earlierNetworks(networks, made)], attachments, cluster, opened }
   return planOf({
     id: 'rebuild the rules',
     because: 'the rules were not as they should be',

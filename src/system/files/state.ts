@@ -76,7 +76,7 @@ export function requireState(network?: string): void {
     requireOurs(root)
     throw unusable(root, (error as Error).message, error)
   }
-  const shared = ['', '/networks', '/ports', '/damaged'].map((name) => `${root}${name}`)
+  const shared = ['', '/networks', '/ports', '/localnet', '/damaged'].map((name) => `${root}${name}`)
   for (const directory of shared) requireOurs(directory)
   const networks = network === undefined ? networkDirectories(root) : [networkFiles(network, root)]
   for (const { directory, pending, attachments, addresses, cooling, locks } of networks) {

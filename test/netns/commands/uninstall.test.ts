@@ -38,6 +38,18 @@ describe('trestle uninstall', () => {
     const env = { TRESTLE_STATE_DIR: host.stateDir }
     return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, 'uninstall', ...words], { env, reject: false })
   }
+  it('closes a link of others to 127.0.0.1 again, after the last host port there', () => {
+    const line = 'ip link add cni0 type bridge; ip addr add 10.77.0.1/24 dev cni0'
+    expect(host.run('sh', ['-c', line]).code).toBe(0)
+    const conf = { ...everything, podcidr: '10.77.0.0/24', firewall: undefined }
+    const pod = attach(host, conf)
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    const localnet = () => host.run('cat', ['/proc/sys/net/ipv4/conf/cni0/route_localnet']).stdout
+    expect(localnet()).toBe('1\n')
+    expect(uninstall('--apply').stdout).toContain('removed   route_localnet of cni0')
+    expect(localnet()).toBe('0\n')
+  })
+
   it('leaves links, routes and all foreign rules as they were before the first pod', () => {
     for (const line of foreign) expect(host.run('sh', ['-c', line.replaceAll(/[{};]/g, '\\$&')]).code, line).toBe(0)
     const before = snapshot(host)

@@ -11,7 +11,7 @@ import { answer, ask, askOnce, targetsAt } from '../../support/ask.ts'
 import { until } from '../../support/faults/process-identities.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { logged } from '../../support/tool.ts'
-import { attach, later, netConf } from '../../support/traffic/pods.ts'
+import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { outside } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
@@ -61,16 +61,33 @@ describe('host port 53', () => {
   })
 })
 
+/** Sends what the pod has for 127.0.0.0/8 to the node. */
+function routeLoopback(pod: Pod): void {
+  const gateway = pod.result.ips[0]?.gateway ?? ''
+  const inPod = (line: string) => expect(host.inPod(pod.netns, 'sh', ['-c', line]).stderr).toBe('')
+  inPod('sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1')
+  inPod('ip addr del 127.0.0.1/8 dev lo; ip route flush table local 127.0.0.0/8')
+  inPod(`ip route add 127.0.0.0/8 via ${gateway} src ${pod.address}`)
+  expect(host.inPod(pod.netns, 'ip', ['route', 'get', '127.0.0.1']).stdout).toContain(`via ${gateway}`)
+}
+
+it("the node's loopback stays guarded after the last host port of a bridge, also where the rules are built anew", async () => {
+  host.atClose(await answer(host.path, 9000, '127.0.0.1'))
+  const conf = withPort(8080, 80)
+  const first = attach(host, conf, { id: 'first' })
+  expectSilent(later(host, 'DEL', { conf, pod: first }))
+  expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
+  const pod = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'second' })
+  expect(host.run('cat', ['/proc/sys/net/ipv4/conf/cni0/route_localnet']).stdout).toBe('1\n')
+  routeLoopback(pod)
+  expect(askOnce(host, pod.netns, targetsAt(['127.0.0.1'], 9000))).toEqual(['', ''])
+})
+
 describe.each([['bridge'], ['ptp']])("the node's loopback, with host ports in mode %s", (mode) => {
   it('is not reached by a pod that routes 127.0.0.0/8 to the node, while 127.0.0.1:hostPort works', async () => {
     const pod = attach(host, withPort(8080, 80, { mode }))
     host.atClose(await answer(pod.netns, 80), await answer(host.path, 9000, '127.0.0.1'))
-    const gateway = pod.result.ips[0]?.gateway ?? ''
-    const inPod = (line: string) => expect(host.inPod(pod.netns, 'sh', ['-c', line]).stderr).toBe('')
-    inPod('sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1')
-    inPod('ip addr del 127.0.0.1/8 dev lo; ip route flush table local 127.0.0.0/8')
-    inPod(`ip route add 127.0.0.0/8 via ${gateway} src ${pod.address}`)
-    expect(host.inPod(pod.netns, 'ip', ['route', 'get', '127.0.0.1']).stdout).toContain(`via ${gateway}`)
+    routeLoopback(pod)
     expect(askOnce(host, pod.netns, targetsAt(['127.0.0.1'], 9000))).toEqual(['', ''])
     expect(askOnce(host, pod.netns, targetsAt(['127.0.0.1'], 8080))).toEqual(['', ''])
     expect(ask(host, host.path, targetsAt(['127.0.0.1'], 9000))).not.toContain('')
@@ -119,10 +136,13 @@ function withConntrack(script: string): Readonly<Record<string, string>> {
 
 describe('a UDP client that keeps its source port', () => {
   it.each([
-    ['this conntrack', () => ({})],
-    ['one that does not know -R', withOldConntrack],
-  ])('is served by the next pod of the host port, and other flows keep their entries, with %s', async (_, path) => {
+    ['this conntrack', () => ({}), outside.node4],
+    ['one that does not know -R', withOldConntrack, outside.node4],
+    ['an address of the node by a route alone', () => ({}), '203.0.113.7'],
+  ])('is served by the next pod of the host port, and other flows keep their entries, with %s', async (_, path, to) => {
     const env = path()
+    host.run('ip', ['route', 'add', 'local', to, 'dev', 'lo', 'proto', '66'])
+    host.inPod(host.internet, 'ip', ['route', 'add', to, 'via', outside.node4])
     const portMappings = [8080, 8081].map((hostPort) => ({ hostPort, containerPort: 80, protocol: 'udp' }))
     const conf = withPort(8080, 80, { runtimeConfig: { portMappings } })
     // The bystander's entry is to last as long as the test.
@@ -136,7 +156,7 @@ describe('a UDP client that keeps its source port', () => {
     const before = flows().replace(/udp +17 \d+/, 'udp 17')
     expect(before).toContain('dport=53')
     // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
-    const said = await running(host.internet, clientSource)
+    const said = await running(host.internet, clientSource.replace(outside.node4, to))
     await until('the client', () => ofClient().includes('dport=8080') && ofClient().includes('dport=8081'))
     const one = attach(host, conf, { id: 'one', env })
     await running(one.netns, namedServer, 'one')

@@ -51,6 +51,7 @@ const othersMade: NetworkFacts = {
   pods: [],
   host: emptyNamespace,
   cluster: undefined,
+  opened: [],
   links: new Set(),
   sysctls: new Map(),
 }
