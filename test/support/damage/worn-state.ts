@@ -42,6 +42,7 @@ export const kinds: Readonly<Record<string, string>> = {
   'the zones': 'networks/worn/network-accept.json',
   'the chained zones': 'networks/worn/chained-accept.json',
   'the version of nft': 'nft.json',
+  'a link that lets 127.0.0.1 through': 'localnet/cni0',
   'a reserved port': 'ports/tcp:18081:4:any',
   "the node's lock": 'lock',
   "the ports' lock": 'ports.lock',
