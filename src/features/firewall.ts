@@ -177,14 +177,17 @@ function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolic
   return policy === 'isolated' ? [isolated] : [isolated, { set: 'fencedpair', key: [link, link] }]
 }
 
-/** Of a link that is the pod's alone, and of its port on the bridge of another plugin. */
+/**
+ * Of a link that is the pod's alone, and of its port on the bridge of another plugin. To its own link nobody but the
+ * pod sends, when it reaches itself through a translation: both policies leave that open.
+ */
 export const isolation: Feature = {
   hostOps: (spec) => portIsolation(spec, true),
   hostTeardownOps: (spec) => portIsolation(spec, false),
   elements: ({ host, chained, ingressPolicy }) => {
     const link = chained === undefined ? host?.name : chained.hostLink
     const policy = chained?.ingressPolicy ?? ingressPolicy
-    return link === undefined || policy === undefined ? [] : isolateLink(link, policy)
+    return link === undefined || policy === undefined ? [] : isolateLink(link, 'same-bridge')
   },
 }
 

@@ -51,7 +51,6 @@ export function seenAttachment({ key, link, end }: SeenPod, { links, table }: Su
   )
   const ports = portsOf(table, ips)
   const isSelf = ips.some(({ address }) => has(`self${familyOf(address)}`, bareAddress(address)))
-  const policy = has('fencedpair', link.name) ? 'same-bridge' : 'isolated'
   return {
     key,
     mode: isRouted ? 'ptp' : 'bridge',
@@ -72,7 +71,8 @@ export function seenAttachment({ key, link, end }: SeenPod, { links, table }: Su
     podLinkDown: !end.up,
     dad: false,
     selfHairpin: isSelf,
-    ...(isRouted && has('fenced', link.name) ? { ingressPolicy: policy } : {}),
+    // Of one pod's link both policies are the same.
+    ...(isRouted && has('fenced', link.name) ? { ingressPolicy: 'isolated' } : {}),
     ...(ports.length > 0
       ? {
           hostPorts: {

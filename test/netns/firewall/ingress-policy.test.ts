@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce, filterBridged, targetsAt } from '../../support/ask.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { putServices } from '../../support/traffic/services.ts'
 import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
@@ -123,6 +124,30 @@ describe('routed pods', () => {
     expectSilent(later(host, 'DEL', { conf, pod: a.pod }))
     expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'fenced']).stdout).not.toContain(a.pod.hostLink)
   })
+})
+
+describe('isolated pods', () => {
+  it.each<[string, object]>([['routed', { mode: 'ptp', bridge: undefined }]])(
+    'reach themselves by a host port and a service: %s',
+    async (_, more) => {
+      filterBridged(host, false)
+      const conf = { ...confOf('own', 0, 'isolated'), ...more }
+      const [own, other] = [await pod(conf, 'own', 8001), attach(host, conf, { id: 'other' })]
+      host.atClose(await answer(other.netns, 80))
+      const endpoints = [...addresses(own.pod), ...addresses(other)]
+      const services = ['10.96.0.1', 'fd00:96::1', '10.96.0.2', 'fd00:96::2']
+      putServices(
+        host,
+        endpoints.map((endpoint, at) => ({ clusterIP: services[at] ?? '', endpoint, port: 80 })),
+      )
+      const [ofOwn, ofOther] = [targetsAt(services.slice(0, 2), 80), targetsAt(services.slice(2), 80)]
+      expect(ways(own.pod, own, true), 'itself').toEqual(everything)
+      expect(ask(host, own.pod.netns, ofOwn), 'its service').not.toContain('')
+      expect(ask(host, other.netns, ofOther), 'its service, without host ports').not.toContain('')
+      expect(ways(other, own, false), 'the other pod').toEqual([])
+      expect(askOnce(host, other.netns, ofOwn).join(''), 'the service of the other pod').toBe('')
+    },
+  )
 })
 
 describe('an unknown policy', () => {
