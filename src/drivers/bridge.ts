@@ -53,6 +53,8 @@ function partsOf(conf: BridgeNetConf, { key, mac, ips, given }: Decided): OwnPar
     routes: given,
     subnetRoutes: ips.flatMap(subnetRoutes),
     hostLink: vlanGateway(conf)?.name ?? conf.bridge.name,
+    // A service may lead back to the pod, and the rule of ingressPolicy knows by this that it is the same one.
+    ...(ingressPolicyOf(conf) === 'isolated' ? { selfHairpin: conf.portmap?.snat !== false } : {}),
   }
 }
 

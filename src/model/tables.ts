@@ -14,7 +14,7 @@ import type { Op } from './op.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in tools/nft.ts: ADD then rebuilds a table made by another version. */
-const rulesetVersion = 6
+const rulesetVersion = 7
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'
@@ -25,6 +25,7 @@ export type OwnRuleName =
   | 'loopback-from'
   | 'loopback6'
   | `${'gate' | 'anygate' | 'port' | 'anyport' | 'hairpin' | 'self' | 'all' | 'peer' | 'masquerade'}${4 | 6}`
+  | `itself${4 | 6}`
   | 'ungated'
   | 'local'
   | 'local-out'
@@ -68,7 +69,11 @@ const chains: readonly ChainDeclaration[] = [
   // translation of a connection stands, so a NodePort or service wins over a host port of ours.
   { name: 'prerouting', hook: { type: 'nat', at: 'prerouting', priority: -90 }, rules: rulesOf('local') },
   { name: 'output', hook: { type: 'nat', at: 'output', priority: -90 }, rules: rulesOf('local-out') },
-  { name: 'forward', hook: { type: 'filter', at: 'forward', priority: 'filter' }, rules: rulesOf('fence') },
+  {
+    name: 'forward',
+    hook: { type: 'filter', at: 'forward', priority: 'filter' },
+    rules: rulesOf('itself4', 'itself6', 'fence'),
+  },
   {
     name: 'postrouting',
     // srcnat (100), where upstream and kube-proxy masquerade too: the first NAT decision of a

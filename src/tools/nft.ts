@@ -209,6 +209,9 @@ const ownRules: Readonly<Record<OwnRuleName, string>> = {
   anyport6: 'dnat ip6 to meta l4proto . th dport map @anyports6',
   local: 'fib daddr type local jump hostports',
   'local-out': 'fib daddr type local jump hostports',
+  // On an isolated bridge, too, a pod reaches itself through a translation: its link has no pair there.
+  itself4: 'ip saddr . ip daddr @self4 ct status dnat return',
+  itself6: 'ip6 saddr . ip6 daddr @self6 ct status dnat return',
   fence: 'iifname @fenced oifname @fenced iifname . oifname != @fencedpair drop',
   // Translated, and routed back to the bridge it came from: the answer would go straight to the client,
   // untranslated. With bridge-nf-call-iptables the packet never leaves the bridge, the answer is translated

@@ -127,7 +127,10 @@ describe('routed pods', () => {
 })
 
 describe('isolated pods', () => {
-  it.each<[string, object]>([['routed', { mode: 'ptp', bridge: undefined }]])(
+  it.each<[string, object]>([
+    ['routed', { mode: 'ptp', bridge: undefined }],
+    ['on a bridge', {}],
+  ])(
     'reach themselves by a host port and a service: %s',
     async (_, more) => {
       filterBridged(host, false)

@@ -49,6 +49,7 @@ describe('a pod that reaches itself', () => {
   it.each<[string, Json, readonly object[]]>([
     ['has host ports', { podcidr, ...ports }, self],
     ['is routed', { podcidr, mode: 'ptp' }, self],
+    ['is isolated on its bridge', { podcidr, ipMasq: false, firewall: { ingressPolicy: 'isolated' } }, self],
     ['is not one without host ports: kube-proxy masquerades what it translates', { podcidr }, []],
     ['is not one with snat off', { podcidr, ...ports, portmap: { snat: false } }, []],
   ])('%s', (_, conf, elements) => {
