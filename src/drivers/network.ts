@@ -40,7 +40,7 @@ export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
 interface RuleSource {
   readonly networks: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
-  /** All networks of the table, where `networks` are some of them: the mark is one for all. */
+  /** All networks of the table, where `networks` are some of them: they have one mark, and a bridge one policy. */
   readonly all?: readonly NetworkSpec[]
   /** The cluster around the node, where its agent has written it down. */
   readonly cluster?: Cluster | undefined
@@ -133,14 +133,16 @@ function clusterOps(cluster: Cluster): readonly Op[] {
   return ops
 }
 
-function elementsOf({ networks, attachments, opened = [] }: RuleSource): readonly Op[] {
-  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network)]))
+function elementsOf({ networks, attachments, all = networks, opened = [] }: RuleSource): readonly Op[] {
+  const links = elementOps(
+    networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network, all)]),
+  )
   const accepts = elementOps(acceptElements(networks))
   const guards = elementOps(opened.map(loopbackGuard))
   const shared = [...accepts, ...guards, ...masqueradeOps(masqueradeElements(networks)), ...links]
-  const all = [...shared, ...attachments.flatMap(attachmentRuleOps)]
+  const ops = [...shared, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
-  return all.filter((op) => {
+  return ops.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''
     return !seen.has(text) && seen.add(text)
   })

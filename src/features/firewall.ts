@@ -160,16 +160,19 @@ export function ingressPolicyOf({ firewall }: Pick<Firewalled, 'firewall'>): Net
 }
 
 /**
- * `same-bridge`: pods of this bridge and of other isolated bridges do not reach each other.
- * `isolated`: nor do pods of this bridge among themselves.
+ * `same-bridge`: pods of this bridge and of other isolated bridges do not reach each other. `isolated`: nor do pods of
+ * this bridge among themselves, whatever the policy of another network on it. `all`: the networks of the machine.
  */
-export function isolationElements({
-  bridge,
-  ingressPolicy: policy,
-  ingressPolicyLink,
-}: NetworkSpec): readonly Element[] {
-  const link = bridge?.name ?? ingressPolicyLink
-  return link === undefined || policy === undefined ? [] : isolateLink(link, policy)
+export function isolationElements(network: NetworkSpec, all: readonly NetworkSpec[] = [network]): readonly Element[] {
+  const { ingressPolicy: policy } = network
+  const link = fencedLink(network)
+  if (link === undefined || policy === undefined) return []
+  const isIsolated = all.some((each) => each.ingressPolicy === 'isolated' && fencedLink(each) === link)
+  return isolateLink(link, isIsolated ? 'isolated' : policy)
+}
+
+function fencedLink({ bridge, ingressPolicyLink }: NetworkSpec): string | undefined {
+  return bridge?.name ?? ingressPolicyLink
 }
 
 function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {

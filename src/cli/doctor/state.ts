@@ -21,7 +21,7 @@ import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
-import { allRecords } from '../../system/store/records.ts'
+import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import { blockedDirectories } from '../node/blocked-directories.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
@@ -167,5 +167,5 @@ export function expectedOfRecord({ key, spec, netns, network }: AttachmentRecord
   const cached = cachedAttachment(key)
   const byResult = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
   const now = withLaterMtu(byResult, cached && mtuSetLater(cached, { type: ownType, role: 'main' }))
-  return expectedOps(now, network, { all: network === undefined ? [] : [network] })
+  return expectedOps(now, network, { all: network === undefined ? [] : [network, ...allNetworks()] })
 }

@@ -153,6 +153,20 @@ describe('isolated pods', () => {
   )
 })
 
+describe('two networks on one bridge', () => {
+  it.each([true, false])('an isolated one stays so: bridge-nf-call-iptables %s', async (isOn) => {
+    filterBridged(host, isOn)
+    const strict = confOf('strict', 0, 'isolated')
+    const weak = { ...confOf('weak', 1, 'same-bridge'), bridge: strict.bridge }
+    const [a, b] = [await pod(strict, 'a', 8001), await pod(strict, 'b', 8002)]
+    const c = await pod(weak, 'c', 8003)
+    expect(ways(a.pod, b, false), 'among themselves').toEqual([])
+    expect(ways(c.pod, a, false), 'from the other network').toEqual([])
+    for (const [conf, each] of [[strict, a], [weak, c]] as const)
+      expectSilent(later(host, 'CHECK', { conf, pod: each.pod }))
+  })
+})
+
 describe('an unknown policy', () => {
   it('is refused with code 7 before anything is made', () => {
     const conf = netConf({ firewall: { ingressPolicy: 'closed' } })

@@ -26,6 +26,18 @@ it('isolated holds between the ports of the bridge as well', () => {
   expect([portOf('isolated'), portOf('same-bridge'), portOf('open')]).toEqual([true, false, false])
 })
 
+it('isolated holds on its bridge beside a network that is same-bridge, not on another bridge', () => {
+  const networkOf = (ingressPolicy: string, more: Json = {}) =>
+    specsOf(read({ firewall: { ingressPolicy }, ...more }), { ips: [], routes: [] }).network
+  const [weak, strict] = [networkOf('same-bridge'), networkOf('isolated', { name: 'strict' })]
+  expect(isolationElements(weak, [weak, strict])).toEqual([isolated])
+  expect(isolationElements(weak, [weak, networkOf('isolated', { bridge: 'br7' })])).toEqual([isolated, exempt])
+  // A chained network on the bridge of a main one.
+  const { bridge: _, ...rest } = weak
+  const chained = { ...rest, ingressPolicyLink: 'cni0' }
+  expect(isolationElements(chained, [chained, strict])).toEqual([isolated])
+})
+
 it('is the foreign bridge that a chained network is on, where it has none of its own', () => {
   const network = {
     name: 'n',
