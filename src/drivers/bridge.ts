@@ -5,7 +5,7 @@
 import { familyOf } from '../cni/address.ts'
 import { defined } from '../cni/json.ts'
 import type { BridgeNetConf } from '../config/net-conf.ts'
-import { portVlanOps, portVlans, vlanGateway, vlanGatewayOps } from '../features/bridge-port.ts'
+import { gatewayLink, portVlanOps, portVlans, vlanGateway, vlanGatewayOps } from '../features/bridge-port.ts'
 import { acceptOf, ingressPolicyOf } from '../features/firewall.ts'
 import { masqueradeSpec, wantsHairpin } from '../features/masquerade.ts'
 import { subnetRoutes } from '../features/sbr.ts'
@@ -52,7 +52,7 @@ function partsOf(conf: BridgeNetConf, { key, mac, ips, given }: Decided): OwnPar
     port: portOf(conf, mac),
     routes: given,
     subnetRoutes: ips.flatMap(subnetRoutes),
-    hostLink: vlanGateway(conf)?.name ?? conf.bridge.name,
+    hostLink: gatewayLink(gatewaySide(conf, ips).bridge),
     // A service may lead back to the pod, and the rule of ingressPolicy knows by this that it is the same one.
     ...(ingressPolicyOf(conf) === 'isolated' ? { selfHairpin: conf.portmap?.snat !== false } : {}),
   }

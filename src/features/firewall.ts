@@ -162,22 +162,28 @@ export function ingressPolicyOf({ firewall }: Pick<Firewalled, 'firewall'>): Net
 /**
  * `same-bridge`: pods of this bridge and of other isolated bridges do not reach each other. `isolated`: nor do pods of
  * this bridge among themselves, whatever the policy of another network on it. `all`: the networks of the machine.
+ * On a VLAN a pod's frame to its gateway's link is bridged, and filtered as one from the bridge to itself.
  */
 export function isolationElements(network: NetworkSpec, all: readonly NetworkSpec[] = [network]): readonly Element[] {
-  const { ingressPolicy: policy } = network
-  const link = fencedLink(network)
-  if (link === undefined || policy === undefined) return []
-  const isIsolated = all.some((each) => each.ingressPolicy === 'isolated' && fencedLink(each) === link)
-  return isolateLink(link, isIsolated ? 'isolated' : policy)
+  const links = network.ingressPolicy === undefined ? [] : fencedLinks(network)
+  const isolated = all
+    .filter(({ ingressPolicy }) => ingressPolicy === 'isolated')
+    .map((each) => fencedLinks(each).at(-1))
+  const open = links.filter((link) => !isolated.includes(link))
+  return [
+    ...links.map((link): Element => ({ set: 'fenced', key: [link] })),
+    ...open.flatMap((from) => open.map((to): Element => ({ set: 'fencedpair', key: [from, to] }))),
+  ]
 }
 
-function fencedLink({ bridge, ingressPolicyLink }: NetworkSpec): string | undefined {
-  return bridge?.name ?? ingressPolicyLink
+/** The bridge, and last the link by which the host routes to its pods. */
+function fencedLinks(network: NetworkSpec): readonly string[] {
+  return [network.bridge?.name ?? network.ingressPolicyLink ?? [], gatewayOf(network)].flat()
 }
 
-function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
-  const isolated: Element = { set: 'fenced', key: [link] }
-  return policy === 'isolated' ? [isolated] : [isolated, { set: 'fencedpair', key: [link, link] }]
+/** On a VLAN the gateway of a bridge is a link of its own, and packets of pods come in by that. */
+function gatewayOf({ bridge }: NetworkSpec): readonly string[] {
+  return bridge?.gateway === undefined ? [] : [bridge.gateway.name]
 }
 
 /**
@@ -190,7 +196,11 @@ export const isolation: Feature = {
   elements: ({ host, chained, ingressPolicy }) => {
     const link = chained === undefined ? host?.name : chained.hostLink
     const policy = chained?.ingressPolicy ?? ingressPolicy
-    return link === undefined || policy === undefined ? [] : isolateLink(link, 'same-bridge')
+    if (link === undefined || policy === undefined) return []
+    return [
+      { set: 'fenced', key: [link] },
+      { set: 'fencedpair', key: [link, link] },
+    ]
   },
 }
 
@@ -234,11 +244,11 @@ interface NewConnections {
 }
 
 export function acceptElements(networks: readonly NetworkSpec[]): readonly Element[] {
-  const accepted = networks.flatMap((network) => acceptedOf(network).map((subject) => ({ network, subject })))
-  const links = accepted
-    .filter(({ subject }) => !subject.includes('/'))
-    .flatMap(({ network, subject }) => linksOf(network, subject))
-  const subnets = accepted.filter(({ subject }) => subject.includes('/')).map(({ subject }) => subject)
+  const links = networks.flatMap((network) => {
+    const accepted = acceptedOf(network).filter((subject) => !subject.includes('/'))
+    return accepted.length === 0 ? [] : [...accepted, ...gatewayOf(network)]
+  })
+  const subnets = networks.flatMap(acceptedOf).filter((subject) => subject.includes('/'))
   const lists = networks.map(newConnections).map(({ to, from }) => ({ first: to, second: [...to, ...from] }))
   return [
     ...[...new Set(links)].map((link): Element => ({ set: 'acceptlinks', key: [link] })),
@@ -249,9 +259,4 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
 
 export function newConnections({ acceptNew = 'none' }: NetworkSpec): NewConnections {
   return acceptNew === 'none' ? { to: [], from: [] } : acceptNew
-}
-
-/** The gateway of a bridge on a VLAN is a link of its own, and packets of pods come in by that. */
-function linksOf({ bridge }: NetworkSpec, link: string): readonly string[] {
-  return bridge?.name === link && bridge.gateway !== undefined ? [link, bridge.gateway.name] : [link]
 }

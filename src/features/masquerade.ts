@@ -18,6 +18,7 @@ import {
 import { unsupported } from '../cni/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
+import { gatewayLink } from './bridge-port.ts'
 import type { PortsConf } from './host-ports.ts'
 
 /** What keeps the address of the pod makes an element with every range of the network. */
@@ -158,7 +159,7 @@ export function wantsHairpin(conf: PortsConf & { readonly ipMasq: boolean }): bo
 
 /** What is routed back to the bridge it came from: of main attachments the network tells the bridge. */
 export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Element[] {
-  return bridge === undefined || hairpin === undefined ? [] : [hairpinLink(bridge.gateway?.name ?? bridge.name)]
+  return bridge === undefined || hairpin === undefined ? [] : [hairpinLink(gatewayLink(bridge))]
 }
 
 /** The same for one link of the host that pods share. */

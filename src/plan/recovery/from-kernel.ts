@@ -4,6 +4,7 @@
 
 import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import type {
   AttachmentKey,
@@ -107,7 +108,7 @@ export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surr
   const seconds = (all: readonly (readonly string[])[]) =>
     [...new Set(all.flatMap(([, second]) => second ?? []))].sort()
   const hasLink = (set: SetName) =>
-    elementsIn(table.elements, set).some(({ key: [link] }) => bridge !== undefined && link === bridge.name)
+    elementsIn(table.elements, set).some(({ key: [link] }) => bridge !== undefined && link === gatewayLink(bridge))
   const subnets = firsts(prefixes('masq'))
   const hairpin = firsts(prefixes('hairpin'))
   const accepted = firsts(prefixes('acceptnet'))

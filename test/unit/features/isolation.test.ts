@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ingressPolicy as elements of the two sets that the rule compares.
 
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { isolationElements } from '../../../src/features/firewall.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
@@ -24,6 +24,29 @@ it('isolated holds between the ports of the bridge as well', () => {
   const portOf = (ingressPolicy: string) =>
     specsOf(read({ firewall: { ingressPolicy } }), { ips: [], routes: [] }).spec.port?.isolated
   expect([portOf('isolated'), portOf('same-bridge'), portOf('open')]).toEqual([true, false, false])
+})
+
+describe('on a VLAN', () => {
+  const fenced = (...links: readonly string[]) => links.map((link) => ({ set: 'fenced', key: [link] }))
+  const pair = (from: string, to: string) => ({ set: 'fencedpair', key: [from, to] })
+  const networkOf = (ingressPolicy: string, vlan: number) =>
+    specsOf(read({ isGateway: true, name: `n${vlan}`, firewall: { ingressPolicy }, vlan }), { ips: [], routes: [] })
+      .network
+
+  it('packets come by the bridge, and by its link in the VLAN', () => {
+    expect(isolationElements(networkOf('same-bridge', 7))).toEqual([
+      ...fenced('cni0', 'cni0.7'),
+      ...[pair('cni0', 'cni0'), pair('cni0', 'cni0.7'), pair('cni0.7', 'cni0'), pair('cni0.7', 'cni0.7')],
+    ])
+  })
+
+  it('isolated leaves the bridged way to the gateway', () => {
+    const strict = networkOf('isolated', 7)
+    expect(isolationElements(strict)).toEqual([...fenced('cni0', 'cni0.7'), pair('cni0', 'cni0')])
+    const [weak, untagged] = [networkOf('same-bridge', 8), networkOf('isolated', 0)]
+    expect(isolationElements(weak, [weak, strict])).toEqual(isolationElements(weak))
+    expect(isolationElements(strict, [strict, untagged])).toEqual(fenced('cni0', 'cni0.7'))
+  })
 })
 
 it('isolated holds on its bridge beside a network that is same-bridge, not on another bridge', () => {

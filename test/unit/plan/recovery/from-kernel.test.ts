@@ -70,6 +70,8 @@ describe('what the kernel shows', () => {
     ['answers alone', { ...both, firewall: { hostAccept: 'established' } }],
     ['a MAC that is checked', { ...both, macspoofchk: true }],
     ['a VLAN', { ...both, vlan: 100 }],
+    ['isolated on a VLAN', { ...both, vlan: 100, firewall: { ingressPolicy: 'isolated' } }],
+    ['same-bridge on a VLAN', { ...both, vlan: 100, firewall: { ingressPolicy: 'same-bridge' } }],
     ['host ports', { ...both, runtimeConfig: { portMappings } }],
     ['host ports for every client', { ...both, portmap: { masqAll: true }, runtimeConfig: { portMappings } }],
     ['host ports without loopback', { ...both, portmap: { snat: false }, runtimeConfig: { portMappings } }],
