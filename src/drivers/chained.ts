@@ -148,24 +148,36 @@ function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec
  * The shared part of a network's chained attachments. Its name is no network's own, so that it lives beside the shared
  * part of main attachments of the same list.
  */
-export function chainedNetwork(conf: ChainedNetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
+export function chainedNetwork(
+  conf: ChainedNetConf,
+  spec: AttachmentSpec,
+  { host, hostLinks }: ChainedSurroundings,
+): NetworkSpec {
   const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
   const subnets = subnetsOf(conf, spec.ips)
   const masquerade = masqueradeSpec(conf, subnets)
   // Pods of one bridge reach each other through a host port only where the host routes to that bridge.
-  const isBridged = bridge !== undefined && spec.hostPorts?.link === bridge
+  const portLink = spec.hostPorts?.link
+  const isBridged = bridge !== undefined && (portLink === bridge || isVlanOf(bridge, portLink))
   const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
+  const way = hostLinkTo(spec.ips, hostLinks)
+  const gatewayLink = conf.firewall && bridge !== undefined && isVlanOf(bridge, way) ? way : undefined
   const policy = ingressPolicyOf(conf)
   const ingressPolicy =
     bridge === undefined || policy === undefined ? {} : { ingressPolicy: policy, ingressPolicyLink: bridge }
   return {
     name: `${conf.name}/chained`,
     forwarding: [],
-    ...defined({ masquerade, hairpin }),
+    ...defined({ masquerade, hairpin, gatewayLink }),
     ...acceptChained(conf, { bridge, hostLink: spec.chained?.hostLink }, subnets),
     ...ingressPolicy,
     removeWhenEmpty: conf.removeWhenEmpty,
   }
+}
+
+/** Whether the link has the gateway of a VLAN of the bridge, by the name that the upstream bridge gives it. */
+function isVlanOf(bridge: string, link = ''): boolean {
+  return link.startsWith(`${bridge}.`) && /^\d+$/.test(link.slice(bridge.length + 1))
 }
 
 /** prevResult with the changes: MAC and MTU of the interface, and the ifb. */

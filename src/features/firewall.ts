@@ -182,8 +182,8 @@ function fencedLinks(network: NetworkSpec): readonly string[] {
 }
 
 /** On a VLAN the gateway of a bridge is a link of its own, and packets of pods come in by that. */
-function gatewayOf({ bridge }: NetworkSpec): readonly string[] {
-  return bridge?.gateway === undefined ? [] : [bridge.gateway.name]
+function gatewayOf({ bridge, gatewayLink }: NetworkSpec): readonly string[] {
+  return [bridge?.gateway?.name ?? gatewayLink ?? []].flat()
 }
 
 /**

@@ -259,6 +259,8 @@ export const network = object({
   // ingressPolicy of the bridge, where it is not open, and the bridge, where that is not ours.
   ingressPolicy: policy,
   ingressPolicyLink: optionalText,
+  // The link by which the host routes to pods of a bridge that is not ours, where their gateway is on a VLAN.
+  gatewayLink: optionalText,
   // The bridge whose packets other firewalls are to let pass, or the subnets of routed pods, which have no bridge.
   hostAccept: optionalText,
   acceptSubnets: optionalTexts,

@@ -160,7 +160,8 @@ async function lookAround(
   const ips = addressesOf(prevResult, dev)
   const isV6 = ips.some(({ address }) => familyOf(address) === 6)
   const families = conf.sbr === undefined ? [] : isV6 ? ([4, 6] as const) : ([4] as const)
-  const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => bareAddress(address))
+  const asksForWay = conf.portMappings.length > 0 || conf.firewall !== undefined
+  const addresses = asksForWay ? ips.map(({ address }) => bareAddress(address)) : []
   const [pod, { host, hostLinks }] = await Promise.all([
     observePod(run, netnsFd, families),
     observeHostLinks(run, { names: hostLinksOf(prevResult), addresses }),

@@ -130,40 +130,93 @@ describe('isolated pods', () => {
   it.each<[string, object]>([
     ['routed', { mode: 'ptp', bridge: undefined }],
     ['on a bridge', {}],
-  ])(
-    'reach themselves by a host port and a service: %s',
-    async (_, more) => {
-      filterBridged(host, false)
-      const conf = { ...confOf('own', 0, 'isolated'), ...more }
-      const [own, other] = [await pod(conf, 'own', 8001), attach(host, conf, { id: 'other' })]
-      host.atClose(await answer(other.netns, 80))
-      const endpoints = [...addresses(own.pod), ...addresses(other)]
-      const services = ['10.96.0.1', 'fd00:96::1', '10.96.0.2', 'fd00:96::2']
-      putServices(
-        host,
-        endpoints.map((endpoint, at) => ({ clusterIP: services[at] ?? '', endpoint, port: 80 })),
-      )
-      const [ofOwn, ofOther] = [targetsAt(services.slice(0, 2), 80), targetsAt(services.slice(2), 80)]
-      expect(ways(own.pod, own, true), 'itself').toEqual(everything)
-      expect(ask(host, own.pod.netns, ofOwn), 'its service').not.toContain('')
-      expect(ask(host, other.netns, ofOther), 'its service, without host ports').not.toContain('')
-      expect(ways(other, own, false), 'the other pod').toEqual([])
-      expect(askOnce(host, other.netns, ofOwn).join(''), 'the service of the other pod').toBe('')
-    },
-  )
+  ])('reach themselves by a host port and a service: %s', async (_, more) => {
+    filterBridged(host, false)
+    const conf = { ...confOf('own', 0, 'isolated'), ...more }
+    const [own, other] = [await pod(conf, 'own', 8001), attach(host, conf, { id: 'other' })]
+    host.atClose(await answer(other.netns, 80))
+    const endpoints = [...addresses(own.pod), ...addresses(other)]
+    const services = ['10.96.0.1', 'fd00:96::1', '10.96.0.2', 'fd00:96::2']
+    putServices(
+      host,
+      endpoints.map((endpoint, at) => ({ clusterIP: services[at] ?? '', endpoint, port: 80 })),
+    )
+    const [ofOwn, ofOther] = [targetsAt(services.slice(0, 2), 80), targetsAt(services.slice(2), 80)]
+    expect(ways(own.pod, own, true), 'itself').toEqual(everything)
+    expect(ask(host, own.pod.netns, ofOwn), 'its service').not.toContain('')
+    expect(ask(host, other.netns, ofOther), 'its service, without host ports').not.toContain('')
+    expect(ways(other, own, false), 'the other pod').toEqual([])
+    expect(askOnce(host, other.netns, ofOwn).join(''), 'the service of the other pod').toBe('')
+  })
 })
 
 describe('two networks on one bridge', () => {
   it.each([true, false])('an isolated one stays so: bridge-nf-call-iptables %s', async (isOn) => {
     filterBridged(host, isOn)
     const strict = confOf('strict', 0, 'isolated')
-    const weak = { ...confOf('weak', 1, 'same-bridge'), bridge: strict.bridge }
+    const weak = { ...confOf('weak', 1, 'same-bridge'), bridge: 'br-strict' }
     const [a, b] = [await pod(strict, 'a', 8001), await pod(strict, 'b', 8002)]
     const c = await pod(weak, 'c', 8003)
     expect(ways(a.pod, b, false), 'among themselves').toEqual([])
     expect(ways(c.pod, a, false), 'from the other network').toEqual([])
-    for (const [conf, each] of [[strict, a], [weak, c]] as const)
+    for (const [conf, each] of [
+      [strict, a],
+      [weak, c],
+    ] as const)
       expectSilent(later(host, 'CHECK', { conf, pod: each.pod }))
+  })
+})
+
+describe('chained pods', () => {
+  /** A bridge of another plugin. `gateway`: the link of its gateway, which with a VLAN is a veth into the bridge. */
+  function bridge(name: string, number: number, gateway = name): void {
+    const lines = [
+      `link add ${name} up type bridge`,
+      ...(gateway === name
+        ? []
+        : [`link add ${gateway} up type veth peer name v${name}`, `link set v${name} up master ${name}`]),
+      `addr add 10.24${number}.0.1/24 dev ${gateway}`,
+    ]
+    expect(host.run('ip', ['-batch', '-'], `${lines.join('\n')}\n`).stderr).toBe('')
+    // As with VLAN filtering: the bridge itself does not answer for the gateway in its VLAN.
+    host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.all.arp_ignore=1'])
+  }
+
+  /** A pod as that plugin makes it, and trestle after it. */
+  async function chainedPod(name: string, id: string, at: { bridge: string; address: string; hostPort: number }) {
+    const netns = host.pod(id)
+    host.run('ip', `link add h${id} up master ${at.bridge} type veth peer name eth0 netns ${netns}`.split(' '))
+    const gateway = at.address.replace(/\d+$/, '1')
+    const lines = [`addr add ${at.address}/24 dev eth0`, 'link set eth0 up', `route add default via ${gateway}`]
+    expect(host.inPod(netns, 'sh', ['-c', lines.map((line) => `ip ${line}`).join(' && ')]).stderr).toBe('')
+    const portMappings = ['tcp', 'udp'].map((protocol) => {
+      return { hostPort: at.hostPort, containerPort: 80, protocol }
+    })
+    const interfaces = [{ name: at.bridge }, { name: `h${id}` }, { name: 'eth0', sandbox: netns }]
+    const prevResult = {
+      cniVersion: '1.1.0',
+      interfaces,
+      ips: [{ address: `${at.address}/24`, gateway, interface: 2 }],
+    }
+    const conf = { cniVersion: '1.1.0', name, type: 'trestle', firewall: { ingressPolicy: 'same-bridge' }, prevResult }
+    const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id, netns })
+    host.atClose(await answer(netns, 80))
+    return { pod: made, hostPort: at.hostPort }
+  }
+
+  const of4 = everything.filter((way) => way.endsWith('4'))
+
+  it('on a VLAN: bridges are kept apart, neighbours reach each other past a firewall that drops', async () => {
+    filterBridged(host, false)
+    const drops = 'table inet other { chain f { type filter hook forward priority 10; policy drop; }; }\n'
+    expect(host.run('nft', ['-f', '-'], drops).stderr).toBe('')
+    bridge('cni8', 0, 'cni8.100')
+    bridge('cni9', 1, 'cni9.100')
+    const a = await chainedPod('n8', 'a', { bridge: 'cni8', address: '10.240.0.2', hostPort: 8001 })
+    const b = await chainedPod('n8', 'b', { bridge: 'cni8', address: '10.240.0.3', hostPort: 8002 })
+    const c = await chainedPod('n9', 'c', { bridge: 'cni9', address: '10.241.0.2', hostPort: 8003 })
+    expect(ways(a.pod, b, true), 'one bridge').toEqual(of4)
+    expect(ways(a.pod, c, false), 'another bridge').toEqual([])
   })
 })
 

@@ -13,7 +13,9 @@ import {
   chainedResult,
   chainedSpec,
 } from '../../../src/drivers/chained.ts'
+import { acceptElements, isolationElements } from '../../../src/features/firewall.ts'
 import type { ObservedLink } from '../../../src/model/observed.ts'
+import { describeElement } from '../../../src/model/op.ts'
 
 const sandbox = '/run/netns/p'
 const prevResult = {
@@ -98,8 +100,25 @@ describe('chained', () => {
     expect(spec.hostPorts).toMatchObject({ link: 'br0', ports: [{ podIp: '10.1.0.2' }, { podIp: 'fd00:1::2' }] })
     expect(spec.bandwidth?.link).toBe('veth1')
     expect(hostOps(spec).map((op) => op.kind)).toEqual(['ifb.add', 'link.alias'])
-    const network = chainedNetwork(confOf(ports), spec, seenOf().host)
+    const network = chainedNetwork(confOf(ports), spec, seenOf())
     expect(network).toMatchObject({ name: 'net/chained', hairpin: ['10.1.0.0/24', 'fd00:1::/64'] })
+  })
+
+  it('finds the gateway of a VLAN of the bridge as the way', () => {
+    const more = { ...ports, firewall: { ingressPolicy: 'same-bridge' } }
+    const by = (way: string, keys: object) => {
+      const seen = { ...seenOf(), hostLinks: new Map([['10.1.0.2', way]]) }
+      return chainedNetwork(confOf(keys), specOf(keys, seen), seen)
+    }
+    const network = by('br0.100', more)
+    expect(network).toMatchObject({ hairpin: ['10.1.0.0/24', 'fd00:1::/64'], gatewayLink: 'br0.100' })
+    const elements = [...isolationElements(network), ...acceptElements([network])].map(describeElement)
+    expect(elements).toEqual(expect.arrayContaining(['br0', 'br0.100', 'br0.100 br0.100']))
+    expect(acceptElements([network]).filter(({ set }) => set === 'acceptlinks')).toHaveLength(2)
+    // It is the same for a pod without host ports, and a way elsewhere is none.
+    expect(by('br0.100', { firewall: more.firewall }).gatewayLink).toBe('br0.100')
+    for (const way of ['br0', 'eth0', 'br0.x', 'br00.100']) expect(by(way, more).gatewayLink).toBeUndefined()
+    expect(by('eth0', more).hairpin).toBeUndefined()
   })
 
   it('changes and adds to the result only what it did', () => {
