@@ -3,6 +3,7 @@
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
 import { bareAddress, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
+import { defined } from '../../cni/json.ts'
 import { acceptedOf, newConnections } from '../../features/firewall.ts'
 import type { BridgeSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
@@ -25,8 +26,10 @@ export function earlierNetworks(current: readonly NetworkSpec[], made: readonly 
     if (today === undefined || seen.has(name)) return []
     seen.add(name)
     const bridge = given.bridge && besideOthers(given.bridge, current)
-    const isMoved = bridge !== undefined && bridge.name !== today.bridge?.name && !moved.has(bridge.name)
-    if (isMoved) moved.add(bridge.name)
+    // Of chained pods the policy alone has moved: their bridge is not ours.
+    const link = bridge?.name ?? (today.ingressPolicy && given.ingressPolicyLink)
+    const isMoved = link !== undefined && link !== (today.bridge?.name ?? today.ingressPolicyLink) && !moved.has(link)
+    if (isMoved) moved.add(link)
     const old = bridge === undefined ? given : { ...given, bridge }
     return partOf({ old, today, current, isMoved })
   })
@@ -92,6 +95,7 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
     // Without subnets the entry is for the bridge's name alone (`hairpinElements`).
     ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
     ...(old.ingressPolicy && (isOther || (isMoved && today.ingressPolicy)) ? { ingressPolicy: old.ingressPolicy } : {}),
+    ...defined({ ingressPolicyLink: old.ingressPolicyLink, gatewayLink: old.gatewayLink }),
     ...accepts,
     removeWhenEmpty: false,
   }

@@ -61,6 +61,17 @@ describe('earlierNetworks', () => {
     })
   })
 
+  it('the policy of a bridge that is not ours, as long as there is one', () => {
+    const on = (bridge: string): NetworkSpec => ({
+      ...{ name: 'n/chained', forwarding: [], removeWhenEmpty: false },
+      ...{ ingressPolicy: 'same-bridge', ingressPolicyLink: bridge, gatewayLink: `${bridge}.7` },
+    })
+    const { ingressPolicy: _, ingressPolicyLink: __, ...open } = on('cni9')
+    const isolated: NetworkSpec = { ...on('cni8'), ingressPolicy: 'isolated' }
+    expect(earlierNetworks([on('cni9')], [on('cni9'), on('cni8'), isolated])).toEqual([on('cni8')])
+    expect(earlierNetworks([open], [on('cni8')])).toEqual([])
+  })
+
   it('of two with one bridge the newest, and none of a bridge that another network has', () => {
     const older = networkOf({ podcidr: '10.3.0.0/24' })
     expect(earlierNetworks([moved], [small, older]).map(({ bridge }) => bridge?.addresses)).toEqual([
