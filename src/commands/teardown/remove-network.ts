@@ -6,6 +6,7 @@ import { refilledRuleOps } from '../../drivers/network.ts'
 import { acceptMark } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
+import type { ObservedLink } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { formerBridges, isOfRanges } from '../../plan/order/earlier-networks.ts'
 import { emptyNetworkOps } from '../../plan/order/teardown.ts'
@@ -112,19 +113,29 @@ async function removeLinks(
   for (const failure of failures) process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
 }
 
-/** The bridge, if trestle made it, unless another network uses it or something is still plugged in. */
+/**
+ * The bridge, if trestle made it, unless another network uses it or something is still plugged in; and its link in a
+ * VLAN, unless pods of another network have their gateway there.
+ */
 async function unusedLinks(
   context: CallContext,
   { bridge }: NetworkSpec,
   others: readonly NetworkSpec[],
 ): Promise<readonly string[]> {
   if (bridge === undefined || !linkExists(bridge.name)) return []
-  if (others.some((other) => other.bridge?.name === bridge.name)) return []
+  const { name, gateway } = bridge
+  const isShared = others.some((other) => other.bridge?.name === name)
+  if (isShared && gateway === undefined) return []
   const links = [...(await observeHost(context.cleanup)).links.values()]
-  const ports = links.filter((link) => link.master === bridge.name && link.name !== bridge.gateway?.peer)
+  const made = [...others, ...allRecords().flatMap(({ record }) => record.network ?? [])]
+  const isInUse = made.some((other) => other.bridge?.gateway?.name === gateway?.name)
+  const isOwn = (link: ObservedLink) => link.name === gateway?.name && link.mac === gateway.mac && !isInUse
+  const own = links.filter(isOwn).map((link) => link.name)
+  if (isShared) return own
+  const ports = links.filter((link) => link.master === name && link.name !== gateway?.peer)
   if (ports.length > 0) return []
-  const isOurs = links.some(({ name, mac }) => name === bridge.name && mac === bridgeMac(name, machineId()))
-  return [...(bridge.gateway ? [bridge.gateway.name] : []), ...(isOurs ? [bridge.name] : [])]
+  const isOurs = links.some((link) => link.name === name && link.mac === bridgeMac(name, machineId()))
+  return [...own, ...(isOurs ? [name] : [])]
 }
 
 /** Where a part's network is written down while it is removed. */

@@ -4,6 +4,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
+import { filterBridged } from '../../support/ask.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, type Pod } from '../../support/traffic/pods.ts'
@@ -81,6 +82,37 @@ function expectTrunk(): void {
   expectSilent(later(host, 'CHECK', { conf: trunked, pod }))
 }
 
+/** Each network's link goes with its last pod, the bridge with the last network. */
+function expectGone(): void {
+  const confs = [10, 20].map((vlan) => onVlan(vlan, { isDefaultGateway: true, removeWhenEmpty: true }))
+  const pods = confs.map((conf, at) => attach(host, conf, { id: `p${at}` }))
+  const left = confs.map((conf, at) => {
+    expectSilent(later(host, 'DEL', { conf, pod: pods[at] as Pod }))
+    const names = host
+      .run('ip', ['-br', 'link'])
+      .stdout.split('\n')
+      .map((line) => line.replace(/[@ ].*/, ''))
+    return names.filter((name) => name.includes('cni0')).sort()
+  })
+  expect(left).toEqual([['cni0', 'cni0.20', 'vlan20.cni0'], []])
+}
+
+/** Packets of the pods are routed by cni0.10, and what is bridged is filtered as the bridge's. */
+function expectPolicy(isFiltered: boolean): void {
+  filterBridged(host, isFiltered)
+  const withPolicy = (vlan: number, ingressPolicy: string, more: object = {}) =>
+    onVlan(vlan, { isDefaultGateway: true, firewall: { ingressPolicy, hostAccept: 'off' }, ...more })
+  const [strict, weak] = [withPolicy(10, 'isolated'), withPolicy(20, 'same-bridge', { bridge: 'br-far' })]
+  const [a, b] = [attach(host, strict, { id: 'a' }), attach(host, strict, { id: 'b' })]
+  const [c, d] = [attach(host, weak, { id: 'c' }), attach(host, weak, { id: 'd' })]
+  expect(pings(host, a.netns, '10.10.0.1')).toBe(true)
+  expect(pingsOnce(host, a.netns, b.address)).toBe(false)
+  expect(pingsOnce(host, a.netns, c.address)).toBe(false)
+  expect(pings(host, c.netns, d.address)).toBe(true)
+  expect(pings(host, c.netns, '10.20.0.1')).toBe(true)
+  expect(pingsOnce(host, c.netns, a.address)).toBe(false)
+}
+
 function tell(what: string): void {
   process.stdout.write(`${what}: on a kernel ${hasVlans ? 'with' : 'without'} bridge VLAN filtering\n`)
 }
@@ -91,6 +123,9 @@ describe('VLANs', () => {
     ['the gateway on its VLAN', onVlan(10, { isDefaultGateway: true }), expectGateway],
     ["the node's address on the bridge", onVlan(10, { isDefaultGateway: true }), expectNodesAddressKept],
     ['another VLAN for a range', onVlan(10, { isDefaultGateway: true }), expectMove],
+    ['networks that go with their last pods', onVlan(10, { removeWhenEmpty: true }), expectGone],
+    ['ingressPolicy', onVlan(10, { isDefaultGateway: true }), () => expectPolicy(false)],
+    ['ingressPolicy, bridged packets filtered', onVlan(10, { isDefaultGateway: true }), () => expectPolicy(true)],
     ['a trunk', trunked, expectTrunk],
   ])('%s', (what, conf, works) => {
     tell(what)
