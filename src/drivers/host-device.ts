@@ -14,7 +14,7 @@ import { isPodLinkName, newPodLinkName } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { Around, Decided, Device, Homecoming, InterfaceDriver, OwnParts, Refused } from './driver.ts'
-import { interfacePodOps } from './interface.ts'
+import { inPodAlone, interfacePodOps } from './interface.ts'
 
 export const hostDeviceMode = 'host-device'
 
@@ -231,8 +231,7 @@ function refusalOf(_: AttachmentSpec, { op, reason, error }: Refused): CniError 
 }
 
 export const hostDevice: InterfaceDriver<HostDeviceNetConf> = {
-  isRouted: false,
-  isInPodAlone: true,
+  ...inPodAlone,
   hostOps,
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
@@ -240,7 +239,4 @@ export const hostDevice: InterfaceDriver<HostDeviceNetConf> = {
   refusalOf,
   deviceOf: ({ device }) => device,
   partsOf,
-  /** The gateway is a router of the device's network: no address of the host is in its way. */
-  gatewaySide: ({ name }) => ({ name }),
-  networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
 }

@@ -3,10 +3,12 @@
 
 import { bareAddress, familyOf } from '../cni/address.ts'
 import type { Route } from '../cni/result.ts'
+import type { InterfaceNetConf } from '../config/net-conf.ts'
 import { featureOps } from '../features/features.ts'
 import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
 import { aliasOf, podLinkMac } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
+import type { InterfaceDriver } from './driver.ts'
 
 /** Makes the pair, and marks its host end. Nothing for a record without links. */
 export function vethOps(spec: AttachmentSpec): readonly Op[] {
@@ -114,3 +116,11 @@ export function ignoreRouters(name: string): Op {
     why: `ignore router advertisements on ${name}`,
   }
 }
+
+/** Of modes without anything on the host. The gateway is a router elsewhere: no address of the host is in its way. */
+export const inPodAlone = {
+  isRouted: false,
+  isInPodAlone: true,
+  gatewaySide: ({ name }) => ({ name }),
+  networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
+} as const satisfies Partial<InterfaceDriver<InterfaceNetConf>>

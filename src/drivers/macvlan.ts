@@ -11,7 +11,7 @@ import { newPodLinkName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { Decided, Device, InterfaceDriver, OwnParts, Refused } from './driver.ts'
-import { interfacePodOps } from './interface.ts'
+import { inPodAlone, interfacePodOps } from './interface.ts'
 
 function partsOf(conf: MacvlanNetConf, { mac, ips, given, device }: Decided): OwnParts {
   const { mode } = conf.macvlan
@@ -110,8 +110,7 @@ function refusalOf({ macvlan: on }: AttachmentSpec, { op, reason, error: cause }
 }
 
 export const macvlan: InterfaceDriver<MacvlanNetConf> = {
-  isRouted: false,
-  isInPodAlone: true,
+  ...inPodAlone,
   hostOps,
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
@@ -119,7 +118,4 @@ export const macvlan: InterfaceDriver<MacvlanNetConf> = {
   refusalOf,
   deviceOf: ({ macvlan: { master } }) => ({ key: 'master', ...(master === undefined ? {} : { value: master }) }),
   partsOf,
-  /** The gateway is a router of the master's network: no address of the host is in its way. */
-  gatewaySide: ({ name }) => ({ name }),
-  networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
 }

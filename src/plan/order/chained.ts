@@ -8,7 +8,6 @@ import type { ChainedNetConf } from '../../config/net-conf.ts'
 import { type ChainedSurroundings, chainedNetwork } from '../../drivers/chained.ts'
 import { sharesRules } from '../../drivers/network.ts'
 import { mergeNetworks } from '../../drivers/specs.ts'
-import { acceptedOf } from '../../features/firewall.ts'
 import { type AttachmentSpec, isSameNetwork, type NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedQueue } from '../../model/observed.ts'
 import type { Begun } from './facts.ts'
@@ -43,7 +42,7 @@ export function refuseForeignQueue({ bandwidth }: AttachmentSpec, queue: Observe
 
 /** Whether the network shares something that is not there as it is to be. */
 export function needsSetUp(network: NetworkSpec, known: NetworkSpec | undefined): boolean {
-  const isNothing = known === undefined && !sharesRules(network) && acceptedOf(network).length === 0
+  const isNothing = known === undefined && !sharesRules(network)
   return !isNothing && !isSameNetwork(known, network)
 }
 
