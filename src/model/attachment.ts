@@ -240,6 +240,7 @@ const bridge = object({
   gateway: optional(vlanGateway),
 })
 
+/** `bridge`: the bridge's name, or that of its link in a VLAN. */
 export type FormerGateway = Of<typeof formerGateway>
 const formerGateway = object({ bridge: text, address: text })
 
