@@ -138,9 +138,9 @@ function elementsOf({ networks, attachments, all = networks, opened = [] }: Rule
     networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network, all)]),
   )
   const accepts = elementOps(acceptElements(networks))
+  const shared = [...accepts, ...masqueradeOps(masqueradeElements(networks)), ...links]
   const guards = elementOps(opened.map(loopbackGuard))
-  const shared = [...accepts, ...guards, ...masqueradeOps(masqueradeElements(networks)), ...links]
-  const ops = [...shared, ...attachments.flatMap(attachmentRuleOps)]
+  const ops = [...shared, ...attachments.flatMap(attachmentRuleOps), ...guards]
   const seen = new Set<string>()
   return ops.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''
