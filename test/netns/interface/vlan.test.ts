@@ -2,6 +2,7 @@
 // VLANs: on a kernel with bridge VLAN filtering pods of one VLAN reach each other and their gateway and
 // no others; on one without, ADD says what is missing and leaves nothing. Which of the two ran is printed.
 
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { filterBridged } from '../../support/ask.ts'
@@ -99,6 +100,7 @@ function expectGone(): void {
 
 /** Packets of the pods are routed by cni0.10, and what is bridged is filtered as the bridge's. */
 function expectPolicy(isFiltered: boolean): void {
+  execaSync('modprobe', ['br_netfilter'])
   filterBridged(host, isFiltered)
   const withPolicy = (vlan: number, ingressPolicy: string, more: object = {}) =>
     onVlan(vlan, { isDefaultGateway: true, firewall: { ingressPolicy, hostAccept: 'off' }, ...more })
