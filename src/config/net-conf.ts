@@ -155,6 +155,7 @@ export interface DelConf {
   /** mode is `loopback`: the sandbox's lo and nothing else is meant. */
   readonly isLoopback?: true
   readonly delegatedIpam?: string
+  /** It has no key `ipam`, as that of a chained entry. */
   readonly isWithoutIpam?: true
   /** ipam.dataDir when it is a string, for reservations of the upstream host-local. */
   readonly dataDir?: string

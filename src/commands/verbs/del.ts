@@ -55,7 +55,7 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   const type = leased?.delegatedIpam ?? (isChained ? undefined : conf.delegatedIpam)
   // The plugin knows a lease by the network's name at ADD.
   const stdin = leased === undefined ? conf.stdin : withNetworkName(conf.stdin, leased.key.network)
-  // Of a chained entry, whose DEL has met the main attachment, too: the main entry's own comes next, and returns it.
+  // A chained entry's DEL that meant the main attachment, too, returns no lease: the main entry's DEL, next, does.
   if (type !== undefined && conf.isWithoutIpam !== true)
     await returnLease(context, { type, path: call.path, stdin, attachment: call })
 }

@@ -47,6 +47,7 @@ export interface NetworkFacts {
   readonly pods: readonly PlacedPod[]
   readonly host: ObservedNamespace | undefined
   readonly cluster: Cluster | undefined
+  /** Links of several pods that let 127.0.0.1 through for host ports (system/store/localnet.ts). */
   readonly opened: readonly string[]
   readonly links: ReadonlySet<string>
   readonly sysctls: ReadonlyMap<string, string | undefined>
