@@ -236,14 +236,12 @@ function takenGateways({ network, pods }: RangeQuestion): readonly RangeOverlap[
 }
 
 /** What the ranges meet. `host`: absent where state alone is looked at. */
-function overlapsOf(
-  question: RangeQuestion,
-  there: ReadonlySet<string>,
-  host?: AddressedLinks,
-): readonly RangeOverlap[] {
+function overlapsOf(asked: RangeQuestion, there: ReadonlySet<string>, host?: AddressedLinks): readonly RangeOverlap[] {
+  const question = host ? { ...asked, pods: [...asked.pods, ...unrecordedPods(asked.pods, host)] } : asked
   const claims = [...(host ? linkClaims(question, host) : []), ...stateClaims(question, there)]
   const told = claimed(question, claims)
-  return [...told, ...podsElsewhere(question, told), ...takenGateways(question)]
+  // Links do not tell the addresses of pods without a record.
+  return [...told, ...podsElsewhere(question, told), ...takenGateways(asked)]
 }
 
 /** Subnets of the host's interfaces that overlap the network's ranges, whatever state says. */
@@ -262,9 +260,8 @@ interface RangeVerdict {
 }
 
 /** Judges the ranges of a network before it is set up, by the kernel and by state. `key`: the ADD's attachment. */
-export function judgeRanges(asked: RangeQuestion, key: AttachmentKey, sight: RangeSight): RangeVerdict {
+export function judgeRanges(question: RangeQuestion, key: AttachmentKey, sight: RangeSight): RangeVerdict {
   const { host } = sight
-  const question = { ...asked, pods: [...asked.pods, ...unrecordedPods(asked.pods, host)] }
   const found = overlapsOf(question, new Set(host.links.keys()), host)
   const links = [...new Set(found.flatMap((each) => (each.kind === 'link' ? [each.link] : [])))]
   const abandoned = links.filter((link) => isAbandoned(bridgeOf(link, sight), question, sight))
@@ -273,7 +270,7 @@ export function judgeRanges(asked: RangeQuestion, key: AttachmentKey, sight: Ran
   return { ...withoutHad(question, key, inTheWay), abandoned: [...removed] }
 }
 
-/** Pods whose record was lost, by their links: a routed pod's has the gateway's address. */
+/** Pods whose record was lost, by their links. That of a routed pod has its gateways: they stand for its addresses. */
 function unrecordedPods(pods: readonly PlacedPod[], { links }: AddressedLinks): readonly PlacedPod[] {
   const known = new Set(pods.map(({ link }) => link))
   return [...links.values()].flatMap(({ name, alias, master, addresses }) => {

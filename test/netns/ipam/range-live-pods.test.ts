@@ -2,7 +2,7 @@
 // A configuration that is edited while pods live: a range, a bridge or a mode that would give one address or one gateway
 // to two places is refused (110) by name. What nobody uses any more makes room in the same ADD.
 
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
@@ -226,6 +226,32 @@ describe('routed pods', () => {
         'container d',
       )
     reach(...pods)
+  })
+
+  const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
+  const wider = { podcidr: ['10.240.0.0/23', 'fd00:240::/64'] }
+  const files = () => `${host.stateDir}/networks/net`
+  const lose = () => rmSync(files(), { recursive: true })
+  const makeForeign = () => {
+    for (const name of readdirSync(files(), { recursive: true, encoding: 'utf8' })) {
+      const file = `${files()}/${name}`
+      if (!statSync(file).isFile()) continue
+      writeFileSync(file, readFileSync(file, 'utf8').replace('"format":1', '"format":2'))
+    }
+  }
+  it.each<[string, () => void, Readonly<Record<string, unknown>>]>([
+    ['lost', lose, dual],
+    ['lost, and the network renamed', lose, { ...dual, name: 'renamed' }],
+    ['of another format', makeForeign, dual],
+    ['lost, and the range edited', () => rmSync(`${files()}/attachments/a:eth0`), wider],
+  ])('whose records are %s keep nothing from their range', (_, damage, more) => {
+    const pods = ['a', 'b'].map((id) => attach(host, routed(dual), { id }))
+    damage()
+    const conf = routed(more)
+    expectSilent(host.cni('STATUS', conf))
+    const young = attach(host, conf, { id: 'young' })
+    reach(...pods, young)
+    expectSilent(later(host, 'CHECK', { conf, pod: young }))
   })
 
   it('of a network without any make room for a bridge, and are refused then', () => {
