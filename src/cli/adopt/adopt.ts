@@ -4,7 +4,9 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { CniError } from '../../cni/error.ts'
+import { lookUp } from '../../cni/json.ts'
 import type { CallContext } from '../../commands/call/context.ts'
+import { usualMode } from '../../config/bridge.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { requireState } from '../../system/files/state.ts'
 import { openNetns } from '../../system/kernel/netns.ts'
@@ -13,7 +15,7 @@ import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
 import { convert } from '../convert/convert.ts'
-import { isConfigurationName } from '../lint/predict.ts'
+import { isConfigurationName, loadFile } from '../lint/predict.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -117,12 +119,16 @@ function asText(entries: readonly Entry[], targets: readonly Target[], where: st
 // The networks whose pods can be taken over: lists with trestle, and lists of upstream plugins that trestle can
 // replace.
 
-/** A network and the configuration of its pods after adoption. `isServed`: the file has trestle already. */
+/**
+ * A network and the configuration of its pods after adoption. `isServed`: the file has trestle already. `isChained`:
+ * trestle acts on the interface of another plugin.
+ */
 export interface Target {
   readonly file: string
   readonly list: NetworkList
   readonly plugin: PluginConf
   readonly isServed: boolean
+  readonly isChained: boolean
 }
 
 /**
@@ -132,30 +138,46 @@ function targetOf(file: string): Target {
   return readFileAs(file, (text) => readTarget(file, text))
 }
 
-/** The networks of a configuration directory, each once, files by name. Lists of other plugins are left out. */
+/**
+ * The networks of a configuration directory, each of the first file that has it, as runtimes choose. Lists of other
+ * plugins are left out.
+ */
 function targetsIn(directory: string): readonly Target[] {
-  const files = namesIn(directory).filter(isConfigurationName)
-  const found = [...files].sort().flatMap((name) => tryTarget(`${directory}/${name}`) ?? [])
-  const isSame = (a: Target, b: Target) => a.list.name === b.list.name
-  const best = (target: Target) => found.find((other) => isSame(other, target) && other.isServed) ?? target
-  return found.filter((target, at) => best(target) === target && found.findIndex((o) => isSame(o, target)) <= at)
+  const names = namesIn(directory).filter(isConfigurationName).sort()
+  const files = names.flatMap((name) => tryFile(directory, name) ?? [])
+  const firsts = files.filter(({ network }, at) => files.findIndex((each) => each.network === network) === at)
+  return firsts.flatMap(({ file, text }) => tryTarget(file, text) ?? [])
 }
 
-function tryTarget(file: string): Target | undefined {
+/** A file that libcni loads, with its network. */
+function tryFile(directory: string, name: string) {
+  const file = `${directory}/${name}`
   try {
-    return readTarget(file, readFileSync(file, 'utf8'))
+    const text = readFileSync(file, 'utf8')
+    const load = loadFile(name, text)
+    return 'problem' in load ? undefined : { file, text, network: load.name }
   } catch {
-    // Not JSON, not a list, or another plugin's: `trestle lint` reports it.
+    // A link to nothing, or a directory: `trestle lint` reports it.
+    return undefined
+  }
+}
+
+function tryTarget(file: string, text: string): Target | undefined {
+  try {
+    return readTarget(file, text)
+  } catch {
+    // Another plugin's, or beyond conversion: `trestle lint` and `trestle convert` report it.
     return undefined
   }
 }
 
 function readTarget(file: string, text: string): Target {
-  const list = readNetworkList(text)
-  const plugin = list.plugins.find(({ type }) => isOwnType(type))
-  if (plugin !== undefined) return { file, list, plugin: asOwn(plugin), isServed: true }
-  const converted = readNetworkList(JSON.stringify(convert(text).conflist))
-  const [first] = converted.plugins
-  if (first === undefined) throw new CniError('list-invalid', 'the list is empty')
-  return { file, list: converted, plugin: first, isServed: false }
+  const written = readNetworkList(text)
+  const isServed = written.plugins.some(({ type }) => isOwnType(type))
+  const list = isServed ? written : readNetworkList(JSON.stringify(convert(text).conflist))
+  const at = list.plugins.findIndex(({ type }) => isOwnType(type))
+  const plugin = list.plugins[at]
+  if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list is trestle')
+  const isChained = (lookUp(plugin, 'mode') ?? usualMode(at > 0)) === 'chained'
+  return { file, list, plugin: asOwn(plugin), isServed, isChained }
 }

@@ -7,7 +7,7 @@ import { bareAddress } from '../../cni/address.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import type { ObservedLink } from '../../model/observed.ts'
 import type { AttachmentRecord, NetnsIdentity } from '../../model/record.ts'
-import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cachedTypes, endsOf, isPartOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system/kernel/netns.ts'
@@ -15,6 +15,7 @@ import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { podNetns, readDocuments, readLinks } from '../../tools/ip.ts'
+import { isOwnType } from '../node/own-type.ts'
 import type { Progress } from '../shell/output.ts'
 
 /** A pod that matches its cache entry. `host`, `pod`: the ends of its veth pair. */
@@ -45,7 +46,8 @@ export async function lookAtNetwork(
   { links, progress }: Looking,
 ): Promise<readonly Found[]> {
   const found: Found[] = []
-  const remembered = cachedAttachments(network).filter((entry) => !isPartOurs(entry))
+  const isOurs = (entry: CachedAttachment) => isPartOurs(entry) || cachedTypes(entry).some(isOwnType)
+  const remembered = cachedAttachments(network).filter((entry) => !isOurs(entry))
   for (const [at, each] of remembered.entries()) {
     progress(`${network}: looking at pod ${at + 1} of ${remembered.length}, ${each.containerId}`)
     found.push(await lookAtPod(run, each, links))

@@ -219,7 +219,8 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
 }
 
 /** The configuration that ADD would read, with the runtime's additions from the time of the pod's ADD. */
-function confOf({ list, plugin }: Target, { cached }: LivePod): InterfaceNetConf {
+function confOf({ list, plugin, isChained }: Target, { cached }: LivePod): InterfaceNetConf {
+  if (isChained) throw notAdopted('chained')
   const stdin = JSON.stringify(requestConf(list, plugin, { capabilityArgs: cached.capabilityArgs }))
   const args = [...cached.args.filter(([key]) => key !== 'IgnoreUnknown'), ['IgnoreUnknown', '1'] as const]
   const conf = readConfig(
@@ -233,7 +234,11 @@ function confOf({ list, plugin }: Target, { cached }: LivePod): InterfaceNetConf
     }),
   )
   if ('isGateway' in conf) return conf
-  throw new CniError('mode-not-adopted', `the mode "${conf.mode}" of the configuration makes no interface`)
+  throw notAdopted(String(conf.mode))
+}
+
+function notAdopted(mode: string): CniError {
+  return new CniError('mode-not-adopted', `the mode "${mode}" of the configuration makes no interface`)
 }
 
 function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {

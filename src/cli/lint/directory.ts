@@ -10,11 +10,10 @@ import { type FileLint, lintText } from './file.ts'
 import { findingIn } from './finding.ts'
 import {
   type Candidate,
-  extensionOf,
   filesIn,
   isConfigurationName,
   type Loaded,
-  loadList,
+  loadFile,
   loadSingle,
   type NotLoaded,
   type Prediction,
@@ -100,7 +99,7 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
     return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
-  const loaded = extensionOf(name) === '.conflist' ? loadList(read.text) : loadSingle(read.text)
+  const loaded = loadFile(name, read.text)
   const load = 'problem' in loaded ? loaded : { ...loaded, version: lint.list?.version ?? loaded.version }
   const folder = pluginFilesOf(directory, load)
   if ('problem' in load || folder.length === 0) return { lint, candidate: candidateOf(name, load, programs) }

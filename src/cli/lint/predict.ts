@@ -185,6 +185,11 @@ const list = looseObject({
     .optional(),
 })
 
+/** Loads a file as its name says. */
+export function loadFile(name: string, text: string): Loaded | NotLoaded {
+  return extensionOf(name) === '.conflist' ? loadList(text) : loadSingle(text)
+}
+
 export function loadList(text: string): Loaded | NotLoaded {
   const root = parsed(text)
   const read = check(list, root)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle adopt`: what it takes over and what it leaves, a run that was cut short, and old cache entries.
 
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
@@ -105,6 +105,39 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     expect(found.code).toBe(1)
     expect(found.details.join()).toContain(why)
     expect(readdirSync(leases)).toContain('10.80.0.2')
+  })
+
+  it('leaves pods to the bridge plugin where trestle is chained behind it, also without the key mode', () => {
+    const before = list({ ...main, bridge: 'cni0' })
+    runtime.write(before)
+    add('a', 8001)
+    const behind = { type: 'trestle', portmap: {}, capabilities: { portMappings: true } }
+    runtime.write({ ...before, plugins: [before.plugins[0], behind] })
+    const why = 'the mode "chained" of the configuration makes no interface'
+    expect(adopt('--apply')).toMatchObject({ code: 1, statuses: ['cannot'], details: [why] })
+    expect(host.run('iptables-save', ['-t', 'nat']).stdout).toMatch(/-s 10\.80\.0\.2\S* .* -j CNI-[0-9a-f]{20}/)
+  })
+
+  it('knows a pod that a canary of trestle serves behind another plugin', () => {
+    const [first] = list().plugins
+    runtime.write({ ...list(), plugins: [first, { type: 'trestle', firewall: {} }] })
+    add('a', 8001)
+    const [name = ''] = readdirSync(cache)
+    const entry = JSON.parse(readFileSync(`${cache}/${name}`, 'utf8')) as { config: string }
+    const config = Buffer.from(entry.config, 'base64').toString().replace('"trestle"', '"trestle-v2"')
+    writeFileSync(`${cache}/${name}`, JSON.stringify({ ...entry, config: Buffer.from(config).toString('base64') }))
+    expect(adopt()).toMatchObject({ code: 0, statuses: [] })
+  })
+
+  it('asks for the file of the upstream plugins where the runtime uses that one', () => {
+    runtime.write(list())
+    add('a', 8001)
+    writeFileSync(`${runtime.directory}/20-${network}.conflist`, runtime.command('convert', runtime.file).stdout)
+    const found = adopt('--apply')
+    expect(found).toMatchObject({ code: 1, statuses: ['adopt'] })
+    expect(found.details[0]).toContain(`10-${network}.conflist still names the upstream plugins`)
+    renameSync(runtime.file, `${runtime.directory}/30-${network}.conflist`)
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
   })
 
   it('takes over from a cache entry of old libcni, which is the result alone', () => {
