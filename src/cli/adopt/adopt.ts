@@ -22,6 +22,7 @@ import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot } from '../shell/self.ts'
+import type { Looking } from './look.ts'
 import { applyNetwork, planNetwork } from './network.ts'
 import { type Entry, entryCounts, entryTable } from './take.ts'
 
@@ -96,14 +97,30 @@ async function adopt(
   const { links } = await observeHost(context.run)
   const entries: Entry[] = []
   for (const target of targets) {
-    const plan = await planNetwork(context, target, { links, progress: how.progress })
-    const isReady = target.isServed || how.isNamed
-    if (how.isApplied && isReady) {
-      how.progress(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
-      entries.push(...(await applyNetwork(context, plan)))
-    } else entries.push(...plan.entries.map((entry) => (isReady ? entry : notYet(entry, target))))
+    try {
+      entries.push(...(await adoptNetwork(context, target, { ...how, links })))
+    } catch (error) {
+      const { message } = error as Error
+      entries.push({ ...nobody, network: target.list.name, status: 'cannot', detail: message })
+    }
   }
   return entries
+}
+
+/** An entry that is about no container. */
+const nobody = { containerId: '', ifName: '', addresses: [] }
+
+async function adoptNetwork(
+  context: CallContext,
+  target: Target,
+  { isApplied, isNamed, ...looking }: Looking & { isApplied: boolean; isNamed: boolean },
+): Promise<readonly Entry[]> {
+  const plan = await planNetwork(context, target, looking)
+  const isReady = target.isServed || isNamed
+  if (!isReady) return plan.entries.map((entry) => notYet(entry, target))
+  if (!isApplied) return plan.entries
+  looking.progress(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
+  return await applyNetwork(context, plan)
 }
 
 /** Adds to an entry that the runtime still calls the upstream plugins for this network. */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The adoption of one network: look, plan, and carry out the plan.
 
+import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { readInvocation } from '../../cni/invocation.ts'
+import { setUpNetwork } from '../../commands/attach/shared-port.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { settleKilledCalls } from '../../commands/teardown/attachments.ts'
 import { readConfig } from '../../config/config.ts'
@@ -21,7 +23,7 @@ import { requestConf } from '../node/list.ts'
 import type { Target } from './adopt.ts'
 import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
 import { type Found, keyOf, type LivePod, type Looking, lookAtNetwork } from './look.ts'
-import { type Entry, networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
+import { type Entry, forgetPod, networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
 
 interface NetworkPlan {
   readonly target: Target
@@ -73,17 +75,27 @@ type Settle = (entry: Entry, failure: Error | undefined, success: Entry['status'
 async function takeOver(context: CallContext, plan: NetworkPlan, settle: Settle): Promise<void> {
   const network = networkOf([...plan.takings, ...plan.unfinished])
   if (network === undefined) return
-  const served = [...plan.unfinished]
+  const settlePod = ({ live }: Taking, failure?: Error) => settle(podEntry(live.cached, 'adopt'), failure, 'adopted')
+  const recorded: Taking[] = []
   for (const taking of plan.takings) {
     try {
       await recordPod(context, taking, network)
-      served.push(taking)
+      recorded.push(taking)
     } catch (error) {
-      settle(podEntry(taking.live.cached, 'adopt'), error as Error, 'cannot')
+      settlePod(taking, error as Error)
     }
   }
-  const [failure] = await serve(context, served, network)
-  for (const { live } of served) settle(podEntry(live.cached, 'adopt'), failure, 'adopted')
+  const served = [...plan.unfinished, ...recorded]
+  if (served.length === 0) return
+  try {
+    await setUpNetwork(context, { files: networkFiles(network.name), network })
+  } catch (error) {
+    for (const taking of recorded) await forgetPod(context, taking)
+    for (const taking of served) settlePod(taking, error as Error)
+    return
+  }
+  const [failure] = await serve(context, served)
+  for (const taking of served) settlePod(taking, failure)
 }
 
 interface Sorted {
@@ -188,7 +200,7 @@ export interface Adoption {
 
 /**
  * The attachment of a live pod under the network's configuration. Throws CniError when the configuration is invalid,
- * has another mode, or names another bridge than the pod's.
+ * has another mode, other ranges than the pod's address, or another bridge.
  */
 function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, ObservedLink>): Adoption {
   const { cached, host, pod } = live
@@ -197,6 +209,7 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
     gateway === undefined ? { address } : { address, gateway },
   )
   const { routes, dns } = cached.result
+  requireInRanges(conf, cachedAddresses(cached))
   const key = keyOf(cached)
   const lease = { ips, routes, ...(dns === undefined ? {} : { dns }) }
   const made = buildSpec({ key, conf, lease, mtu: host.mtu })
@@ -239,6 +252,21 @@ function confOf({ list, plugin, isChained }: Target, { cached }: LivePod): Inter
 
 function notAdopted(mode: string): CniError {
   return new CniError('mode-not-adopted', `the mode "${mode}" of the configuration makes no interface`)
+}
+
+/** The network's gateways, masquerade and accepts are by its ranges: a pod of another range would have none of them. */
+function requireInRanges(conf: InterfaceNetConf, addresses: readonly string[]): void {
+  if (conf.ipam.kind !== 'pool') return
+  const subnets = subnetsOf(conf)
+  const ranges = subnets.flatMap((subnet) => parseCidr(subnet) ?? [])
+  const isOutside = (text: string) => {
+    const address = parseAddress(text)
+    return address === undefined || !ranges.some((range) => includes(range, address))
+  }
+  const outside = addresses.find(isOutside)
+  if (outside === undefined) return
+  const message = `${outside} is in no range of the configuration (${subnets.join(', ')})`
+  throw new CniError('requested-outside-ranges', message)
 }
 
 function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {

@@ -5,7 +5,6 @@
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { newRecord } from '../../commands/attach/intent.ts'
-import { setUpNetwork } from '../../commands/attach/shared-port.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { afterRuleOps } from '../../drivers/attach.ts'
 import { buildNetworkSpec, mergeNetworks } from '../../drivers/specs.ts'
@@ -53,34 +52,36 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
     )
     writeAdopted(files, { ...record, spec, network })
   } catch (error) {
-    const of = { key: spec.key, owner: context.identity }
-    await releasePorts(of, undefined)
-    await releaseAddresses(files, of, { cooldownS: 0 })
-    forget(files, spec.key)
+    await forgetPod(context, taking)
     throw error
   }
 }
 
-/** The network with the bridge, rules and ranges that all these pods need together. */
+/** Removes a pod's record and reservations of trestle. The upstream chain's own stay. */
+export async function forgetPod(context: CallContext, { spec, conf }: Taking): Promise<void> {
+  const files = networkFiles(conf.name)
+  const of = { key: spec.key, owner: context.identity }
+  await releasePorts(of, undefined)
+  await releaseAddresses(files, of, { cooldownS: 0 })
+  forget(files, spec.key)
+}
+
+/**
+ * The network with the bridge, rules and ranges that all these pods need together: with the capability ipRanges each
+ * pod has ranges of its own.
+ */
 export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
   const [first] = takings
   if (first === undefined) return undefined
   const files = networkFiles(first.conf.name)
-  return takings.reduce<NetworkSpec | undefined>((known, { conf, spec }) => {
+  return takings.reduce<NetworkSpec | undefined>((known, { conf, spec }, at) => {
     const now = buildNetworkSpec(conf, spec.ips, { mtu: spec.mtu, machineId: machineId() })
-    return mergeNetworks(known, now, conf.ipam.kind === 'pool')
+    return mergeNetworks(known, now, at === 0 && conf.ipam.kind === 'pool')
   }, readNetwork(files))
 }
 
-/** Sets up bridge and rules for the pods, then removes upstream's masquerade and port rules. Returns the failures. */
-export async function serve(
-  context: CallContext,
-  takings: readonly Taking[],
-  network: NetworkSpec,
-): Promise<readonly Error[]> {
-  const [first] = takings
-  if (first === undefined) return []
-  await setUpNetwork(context, { files: networkFiles(network.name), network })
+/** Marks links, and removes upstream's masquerade and port rules: trestle's are in place. Returns the failures. */
+export async function serve(context: CallContext, takings: readonly Taking[]): Promise<readonly Error[]> {
   const failures = await executeAll({ run: context.run }, takings.flatMap(markOps))
   return [...failures, ...(await removeUpstreamRules(context.run, takings.map(ownerOf)))]
 }

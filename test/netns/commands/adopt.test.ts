@@ -140,6 +140,54 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
   })
 
+  it.each([
+    ['bridge', main],
+    ['ptp', { type: 'ptp', ipMasq: true, ipMasqBackend: 'iptables' }],
+  ])('leaves a pod of %s alone whose address the configuration does not have', (_, first) => {
+    runtime.write(list(first))
+    add('a', 8001)
+    const { stdout } = runtime.command('convert', runtime.file)
+    runtime.write(JSON.parse(stdout.replaceAll('10.80.0.', '10.81.0.')))
+    const why = '10.80.0.2 is in no range of the configuration (10.81.0.0/24)'
+    expect(adopt('--apply')).toMatchObject({ code: 1, statuses: ['cannot'], details: [why] })
+    expect(host.run('iptables-save', ['-t', 'nat']).stdout).toMatch(/-s 10\.80\.0\.2\S* .* -j CNI-[0-9a-f]{20}/)
+  })
+
+  it('takes over pods of which each has ranges of its own', () => {
+    const ptp = { type: 'ptp', ipMasq: true, ipam: { type: 'host-local' }, capabilities: { ipRanges: true } }
+    runtime.write({ ...list(), plugins: [ptp] })
+    for (const range of ['10.80.0.0/24', '10.81.0.0/24']) {
+      const added = runtime.tool('add', host.pod(range.slice(0, 5)), { ipRanges: [[{ subnet: range }]] })
+      expect(added.code, added.stderr).toBe(0)
+    }
+    convertList()
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted', 'adopted'] })
+    const masqueraded = host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout
+    expect(masqueraded).toMatch(/10\.80\.0\.0\/24/)
+    expect(masqueraded).toMatch(/10\.81\.0\.0\/24/)
+  })
+
+  it('goes on with other networks where one cannot be set up, of whose pods it keeps nothing', () => {
+    runtime.write(list())
+    add('a', 8001)
+    const ipam = { type: 'host-local', ranges: [[{ subnet: '10.82.0.0/24' }]] }
+    const other = `${runtime.directory}/20-other.conflist`
+    writeFileSync(other, JSON.stringify({ ...list(), name: 'other', plugins: [{ type: 'ptp', ipam }] }))
+    expect(runtime.command('add', 'other', 'b').code).toBe(0)
+    convertList()
+    writeFileSync(other, runtime.command('convert', other).stdout)
+    const converted = readFileSync(runtime.file, 'utf8')
+    writeFileSync(runtime.file, converted.replace('"10.80.0.0/24"', '"10.80.0.0/24","gateway":"10.80.0.254"'))
+    const found = adopt('--apply')
+    expect(found).toMatchObject({ code: 1, statuses: ['cannot', 'adopted'] })
+    expect(found.details[0]).toContain('10.80.0.254/24: 10.80.0.1/24')
+    const kept = readdirSync(host.stateDir, { recursive: true }).map(String)
+    expect(kept.filter((name) => /10\.80|8001|networks\/taken\/\w+\/./.test(name))).toEqual([])
+    writeFileSync(runtime.file, converted)
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted', 'ours'] })
+    host.run('rm', ['-rf', '/var/lib/cni/networks/other'])
+  })
+
   it('takes over from a cache entry of old libcni, which is the result alone', () => {
     runtime.write(list())
     const netns = add('a', 8001)
