@@ -29,6 +29,7 @@ import type { Ranges } from '../../plan/order/facts.ts'
 import { configDigestAs } from '../../plan/state/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
 import { machineId } from '../../system/process/process-identity.ts'
@@ -49,7 +50,7 @@ export async function requireApart(
   about: { readonly key: AttachmentKey; readonly network: GatewaySide; readonly known: NetworkSpec | undefined },
 ): Promise<Ranges> {
   const { key, network, known } = about
-  if (wasSetUp(network, known)) {
+  if (wasSetUp(network, known, linkExists)) {
     requireNoGateway(conf.ipam, known?.excluded ?? [], () => placedPods(context, allNetworks()))
     return { excluded: known?.excluded ?? [], abandoned: [] }
   }

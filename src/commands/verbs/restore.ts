@@ -124,7 +124,12 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   const unplugged = current.flatMap((network) =>
     unpluggedPorts(network.name, { attachments: all, host }, portOf(network, attachments)),
   )
-  const ops = [...linkOps(networks, attachments), ...unplugged.flatMap(portOps), ...rules]
+  const ports = [...attachments, ...unplugged].flatMap(({ port }) => port?.bridge ?? [])
+  // In the range of a bridge that is gone and has no pods, another network may be by now: an ADD looks at that.
+  const standing = networks.filter(
+    ({ bridge }) => !bridge || host.links.has(bridge.name) || ports.includes(bridge.name),
+  )
+  const ops = [...linkOps(standing, attachments), ...unplugged.flatMap(portOps), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
   return { differences, rules, ...withoutLink(all.filter((spec) => !isThere(spec))) }
 }

@@ -23,7 +23,7 @@ import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { isDeviceThere } from '../../system/kernel/devices.ts'
-import { bridgePorts } from '../../system/kernel/kernel-files.ts'
+import { bridgePorts, linkExists } from '../../system/kernel/kernel-files.ts'
 import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
@@ -275,7 +275,7 @@ function notReadyFor(id: ErrorId, cause: CniError): CniError {
  */
 function requireRoom(context: CallContext, conf: NetConf, known: NetworkSpec | undefined): void {
   if (!makesInterface(conf) || conf.ipam.kind !== 'pool') return
-  const isApart = wasSetUp(interfaceDriverOf(conf).gatewaySide(conf, []), known)
+  const isApart = wasSetUp(interfaceDriverOf(conf).gatewaySide(conf, []), known, linkExists)
   if (isApart && bridgeOf(conf) === known?.bridge?.name) return
   const host = linksInFiles()
   if (host === undefined) return

@@ -120,10 +120,19 @@ export function hasHostGateway(network: Pick<GatewaySide, 'bridge' | 'ranges'>):
   return gatewaysOf(network).length > 0
 }
 
-/** Whether the network was set up with its gateways where they are, or has none: then nothing is looked at. */
-export function wasSetUp(network: GatewaySide, known: Pick<GatewaySide, 'bridge' | 'ranges'> | undefined): boolean {
+/**
+ * Whether the network was set up with its gateways where they are, or has none: then nothing is looked at. Others may
+ * have its range by now where the link with its gateways is gone. `hasLink`: whether the host has a link.
+ */
+export function wasSetUp(
+  network: GatewaySide,
+  known: Pick<GatewaySide, 'bridge' | 'ranges'> | undefined,
+  hasLink: (name: string) => boolean,
+): boolean {
   if (!hasHostGateway(network)) return true
-  const before = linkOf(known ?? {}) === linkOf(network) ? gatewaysOf(known ?? {}) : []
+  const link = linkOf(network)
+  if (link !== undefined && !hasLink(link)) return false
+  const before = linkOf(known ?? {}) === link ? gatewaysOf(known ?? {}) : []
   return gatewaysOf(network).every((gateway) => before.includes(gateway))
 }
 

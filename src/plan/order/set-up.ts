@@ -198,7 +198,7 @@ function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
 /** Another ADD may have set up a network in the way since the ranges were looked at, or this one with another file. */
 function requireApart({ network, others, shared }: Around, { key, subnets = [] }: SetUp): void {
   const isInPlace = shared.before?.bridge?.name === network.bridge?.name
-  if (isInPlace && wasSetUp(network, shared.before)) return
+  if (isInPlace && wasSetUp(network, shared.before, (name) => shared.links.has(name))) return
   const { refused } = judgePlaces({ network, others, pods: shared.pods, subnets }, key, shared.links)
   if (refused !== undefined) throw overlapError(network.name, { overlaps: refused, kept: new Set() })
 }

@@ -8,6 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { statusOnNode } from '../../support/status-on-node.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 import { pings } from '../../support/traffic/traffic.ts'
 
@@ -178,6 +179,46 @@ describe('the range on another bridge', () => {
   })
 })
 
+describe('a range whose bridge was removed by hand, after its last pod', () => {
+  const remove = () => {
+    const conf = netConf({ name: 'first' })
+    expectSilent(later(host, 'DEL', { conf, pod: attach(host, conf, { id: 'first' }) }))
+    runLine(host, 'ip link del cni0')
+    return conf
+  }
+  const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+
+  it.each<[string, object, string]>([
+    ['on another bridge', netConf({ name: 'second', bridge: 'br7' }), 'network second on br7, with 1 pod'],
+    ['routed', routed({ name: 'second' }), '1 pod of network second in mode ptp'],
+  ])("is another network's by then: %s", (_, second, message) => {
+    const first = remove()
+    const pod = attach(host, second, { id: 'second' })
+    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
+    refusedAdd(first, message)
+    expectError(statusOnNode(host, first), 50, message)
+    reach(pod, attach(host, second, { id: 'beside' }))
+    expect(bridges()).not.toContain('cni0')
+  })
+
+  it("is an interface's by then", () => {
+    const first = remove()
+    plug('eth9', '10.240.0.9/24')
+    refusedAdd(first, 'the range 10.240.0.0/24 overlaps 10.240.0.9/24 of eth9')
+  })
+
+  it("is the network's own again where nobody has it, also under live pods", () => {
+    const first = remove()
+    const pods = ['a', 'b'].map((id) => attach(host, first, { id }))
+    runLine(host, 'ip link del cni0')
+    refusedAdd(routed({ name: 'second' }), /bridge cni0|on cni0/)
+    reach(...pods, attach(host, first, { id: 'c' }))
+    runLine(host, 'ip link del cni0')
+    expect(restore().code).toBe(0)
+    reach(...pods)
+  })
+})
+
 describe('routed pods', () => {
   it('of two networks with one range, or of a renamed one, have an address each and reach each other', () => {
     const pods = ['first', 'second', 'first', 'third', 'second'].map((name, at) =>
@@ -248,7 +289,7 @@ describe('routed pods', () => {
     const pods = ['a', 'b'].map((id) => attach(host, routed(dual), { id }))
     damage()
     const conf = routed(more)
-    expectSilent(host.cni('STATUS', conf))
+    expectSilent(statusOnNode(host, conf))
     const young = attach(host, conf, { id: 'young' })
     reach(...pods, young)
     expectSilent(later(host, 'CHECK', { conf, pod: young }))
