@@ -138,7 +138,7 @@ function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec
   const isBridged = host?.master !== undefined
   return {
     dev,
-    ...(host === undefined ? {} : { hostLink: host.name }),
+    ...(host === undefined ? {} : { hostLink: host.name, hostIndex: host.index }),
     ...(policy === 'isolated' && isBridged ? { isolated: true } : {}),
     ...(policy === undefined || isBridged ? {} : { ingressPolicy: policy }),
   }

@@ -150,11 +150,15 @@ const sbr = object({
   moved: listOf(podRoute),
 })
 
-/** What a chained attachment acts on. `dev`: in the pod; `hostLink`: the other end, where it is a veth. */
+/**
+ * What a chained attachment acts on. `dev`: in the pod; `hostLink`: the other end, where it is a veth. `hostIndex`: its
+ * ifindex, since plugins that name it after the pod give its name to the pod's next sandbox.
+ */
 export type ChainedSpec = Of<typeof chained>
 const chained = object({
   dev: text,
   hostLink: optionalText,
+  hostIndex: optionalNumber,
   // The bridge port was isolated by us.
   isolated: optional(isTrue),
   // Of a link that is on no bridge.

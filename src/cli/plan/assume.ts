@@ -363,7 +363,7 @@ export function recordingTeardown(plans: ShownPlan[]): TeardownPort {
       plans.push(plan)
       return { plan, outcomes: plan.stages.map(({ id }) => ({ id, done: [] })) }
     },
-    lookAtPresent: (links, chains) => ({ links: new Set(links), unused: chains }),
+    lookAtPresent: (links, chains) => ({ links: new Set(links), unused: chains, theirs: new Map() }),
     lookForDevice: async (moved) => homecomingOf(moved, assumedAround(moved)).ops,
     lookAtElements: async () => [],
     removeUpstream: async () => [],

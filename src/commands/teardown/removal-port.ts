@@ -7,13 +7,13 @@ import { attachmentRuleOps, homecomingOf } from '../../drivers/attach.ts'
 import { conditionChains } from '../../features/port-conditions.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../model/attachment.ts'
 import { hostLinkName } from '../../model/names.ts'
-import { describeElement, type Element, type Op } from '../../model/op.ts'
+import { type Element, type Elements, hasElement, indexElements, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model/record.ts'
 import { notHome, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
-import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { linkExists, linkIndex } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTable, observeTables } from '../../system/kernel/observe.ts'
 import type { PlanPlace } from '../../system/kernel/run-plan.ts'
@@ -26,6 +26,7 @@ import { reservedBy } from '../../system/store/reservations.ts'
 import { removeUpstream } from '../../system/upstream/upstream-attachment.ts'
 import { runnerIn } from '../call/beside.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
+import { liveSpecs } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
 import { removeAttachment, type TeardownPort } from './remove-attachment.ts'
 
@@ -75,10 +76,14 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
       } catch {}
     },
     waitForRebuilds: async () => await waitForRebuilds(context, key),
-    lookAtPresent: (links, chains) => ({
-      links: new Set(links.filter(linkExists)),
-      unused: unusedChains(key, chains),
-    }),
+    lookAtPresent: (links, chains) => {
+      const lost = lostLink(record.spec)
+      return {
+        links: new Set(links.filter((link) => link !== lost && linkExists(link))),
+        unused: unusedChains(key, chains),
+        theirs: lost === undefined ? new Map() : elementsOfOthers(context, key),
+      }
+    },
     lookForDevice: async (moved) =>
       await lookForDevice(context, place, { moved, isLast: record.pendingCleanup !== undefined }),
     lookAtElements: async () => await elementsWithoutRecord(context, files, key),
@@ -145,6 +150,26 @@ function ownGroup({ identity }: CallContext): number {
   return 0x40000000 + identity.pid
 }
 
+// The DEL of a chained attachment may come late. Its link and address are another pod's by then, or the link's name is.
+
+/** The link of another plugin that the attachment had, and has no more. */
+function lostLink(spec: AttachmentSpec | undefined): string | undefined {
+  const { hostLink, hostIndex } = spec?.chained ?? {}
+  if (hostLink === undefined) return undefined
+  const index = hostIndex === undefined ? undefined : linkIndex(hostLink)
+  const isSame = index === undefined || index === hostIndex
+  return isSame && linkExists(hostLink) ? undefined : hostLink
+}
+
+/** Reads every record, so only where the link is lost. */
+function elementsOfOthers(context: CallContext, key: AttachmentKey): Elements {
+  return elementsOf(liveSpecs(context).filter((other) => !sameKey(other.key, key)))
+}
+
+function elementsOf(specs: readonly AttachmentSpec[]): Elements {
+  return indexElements(specs.flatMap(attachmentRuleOps).flatMap((op) => (op.kind === 'nft.add' ? op : [])))
+}
+
 // Chains of port conditions go with the last pod whose ports go through them.
 
 /**
@@ -181,12 +206,8 @@ async function elementsWithoutRecord(
   })
   const isOther = (other: AttachmentKey) => other.role !== key.role && sameKey({ ...other, role: key.role }, key)
   const others = allRecords().flatMap(({ record }) => (isOther(record.key) ? (knownSpec(record) ?? []) : []))
-  const theirs = new Set(others.flatMap(attachmentRuleOps).map((op) => (op.kind === 'nft.add' ? textOf(op) : '')))
-  return found.filter((element) => !theirs.has(textOf(element)))
-}
-
-function textOf(element: Element): string {
-  return `${element.set} ${describeElement(element)}`
+  const theirs = elementsOf(others)
+  return found.filter((element) => !hasElement(theirs, element))
 }
 
 /** Whether a record of another attachment, or network, has the address: what leads to it is in use. */

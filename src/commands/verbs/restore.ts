@@ -116,8 +116,10 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   const all = liveSpecs(context)
   const host = await observeHost(context.run, undefined, all.some((spec) => driverOf(spec).isRouted) ? 'all' : [])
   const isThere = (spec: AttachmentSpec) => {
-    const link = spec.host?.name ?? spec.chained?.hostLink
-    return link === undefined || host.links.has(link)
+    const { hostLink, hostIndex } = spec.chained ?? {}
+    const name = spec.host?.name ?? hostLink
+    const link = host.links.get(name ?? '')
+    return name === undefined || (link !== undefined && (hostIndex ?? link.index) === link.index)
   }
   const attachments = all.filter(isThere)
   const rules = refilledRuleOps({ networks, attachments: all, cluster: readCluster(), opened: openedLinks() })

@@ -11,7 +11,7 @@ import { chainRemovals, chainsBehind, conditionChains } from '../../features/por
 import { flowsAfterDel } from '../../features/port-flows.ts'
 import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import { hostLinkName, ifbName } from '../../model/names.ts'
-import { type Element, elementOps, type Op } from '../../model/op.ts'
+import { type Element, type Elements, elementAt, elementOps, type Op } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { type EarlyProof, type Plan, planOf, proofOfLinks, proofOfRules, type Stage } from './stage.ts'
 
@@ -21,10 +21,14 @@ export interface TornDown {
   readonly refused: readonly Error[]
 }
 
-/** The look before a removal: the links that are there, and the condition chains that no other attachment has. */
+/**
+ * The look before a removal: the links that are there, and the condition chains that no other attachment has. `theirs`:
+ * elements of other attachments, which have the link's name or the address by now.
+ */
 export interface Present {
   readonly links: ReadonlySet<string>
   readonly unused: readonly string[]
+  readonly theirs: Elements
 }
 
 /**
@@ -45,7 +49,7 @@ interface TearingDown {
  * into the pod end when its rules are gone, before others may have its addresses and ports.
  */
 export function teardownPlan({ removal, hasPod, home, present, elements, isWhole }: TearingDown): Plan {
-  const own = removal.host.filter((op, _, all) => isStillNeeded(op, all, present.links))
+  const own = removal.host.filter((op, _, all) => isStillNeeded(op, all, present))
   const rules = [...elementOps(elements, 'nft.del'), ...chainRemovals([...present.unused, ...chainsBehind(elements)])]
   const links = [...own.filter((op) => !isOfRules(op)), ...home.filter((op) => op.in === 'host')]
   const fromPod = home.filter((op) => op.in === 'pod')
@@ -122,7 +126,8 @@ export function linksIn(ops: readonly Op[]): readonly string[] {
 }
 
 /** containerd's second DEL then starts no process. */
-function isStillNeeded(op: Op, all: readonly Op[], links: ReadonlySet<string>): boolean {
+function isStillNeeded(op: Op, all: readonly Op[], { links, theirs }: Present): boolean {
+  if (op.kind === 'nft.del') return elementAt(theirs, op) === undefined
   const isOfLink = op.kind === 'link.del' || op.kind === 'link.group' || op.kind === 'qdisc.del'
   if (isOfLink || op.kind === 'port.isolation') return links.has(op.dev)
   if (op.kind === 'group.del') return all.some((other) => other.kind === 'link.group' && links.has(other.dev))

@@ -93,6 +93,20 @@ export function bridgePorts(name: string): number | undefined {
   }
 }
 
+/**
+ * The ifindex of a link that is up. /sys may show another network namespace; /proc has it with the link's multicast
+ * groups (net/ipv4/igmp.c, igmp_mc_seq_show).
+ */
+export function linkIndex(name: string): number | undefined {
+  try {
+    const lines = readFileSync('/proc/self/net/igmp', 'latin1').split('\n')
+    const found = lines.map((line) => /^(\d+)\t(\S+) *:/.exec(line)).find((match) => match?.[2] === name)
+    return found ? Number(found[1]) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** Whether the link is Wi-Fi, where /sys tells: false where it shows another network namespace. */
 export function isWireless(name: string): boolean {
   return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)

@@ -30,7 +30,8 @@ const ids = removalFromIds(goldenKey, 7)
 const links = new Set(ids.host.flatMap((op) => ('dev' in op ? [op.dev] : [])))
 const element = { set: 'loopback', key: ['veth1'] } as const
 const broken = failing('nft is broken')
-const none = { links: new Set<string>(), unused: [] }
+const theirs = new Map()
+const none = { links: new Set<string>(), unused: [], theirs }
 const fails = async () => await Promise.reject(new Error('held'))
 /** The looks at links and chains, one after the other. */
 function looks(...answers: readonly ReturnType<TeardownPort['lookAtPresent']>[]) {
@@ -67,19 +68,19 @@ const cases: readonly Case[] = [
   {
     name: 'leaves a chain to the pod that has it',
     removal: whole,
-    happens: { answers: looks({ links, unused: [] }, { links: new Set(), unused: [] }) },
+    happens: { answers: looks({ ...none, links }, none) },
   },
   {
     name: 'removes a chain that the other pod has left meanwhile',
     removal: whole,
-    happens: { answers: looks({ links, unused: [] }, { links: new Set(), unused: whole.chains }) },
+    happens: { answers: looks({ ...none, links }, { ...none, unused: whole.chains }) },
   },
   {
     name: 'removes that chain also where a link stays',
     removal: whole,
     happens: {
       outcomes: { 'teardown: links': [broken] },
-      answers: looks({ links, unused: [] }, { links: new Set(), unused: whole.chains }),
+      answers: looks({ ...none, links }, { ...none, unused: whole.chains }),
     },
   },
   {

@@ -166,10 +166,11 @@ describe('chained', () => {
 
   it('isolates a bridge port, and from others a link that is on no bridge', () => {
     const more = { firewall: { ingressPolicy: 'isolated' } }
-    expect(specOf(more).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', isolated: true })
+    const on = { dev: 'eth0', hostLink: 'veth1', hostIndex: 7 }
+    expect(specOf(more).chained).toEqual({ ...on, isolated: true })
     const seen = seenOf()
     const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2 })
     const routed = { ...seen, host: { links: new Map([['veth1', veth1]]), routes: new Map() } }
-    expect(specOf(more, routed).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', ingressPolicy: 'isolated' })
+    expect(specOf(more, routed).chained).toEqual({ ...on, ingressPolicy: 'isolated' })
   })
 })

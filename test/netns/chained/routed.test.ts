@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// trestle after plugins that give each pod a link of the host that is on no Linux bridge, as Calico, Cilium and the AWS
+// plugin do: /32 addresses, and the link's name made of the pod's.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { restore } from '../../support/damage/breakage.ts'
+import { type Answer, type Call, type Host, openHost } from '../../support/host.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
+import { pingsOnce } from '../../support/traffic/traffic.ts'
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+  runLine(host, 'sysctl -qw net.ipv4.ip_forward=1')
+})
+afterEach(() => host.close())
+
+interface RoutedPod {
+  readonly call: Call & { readonly netns: string }
+  readonly prevResult: object
+}
+
+/** A pod as Calico leaves it, which makes a link of that name anew. */
+function routedPod(id: string, link: string, address: string): RoutedPod {
+  const netns = host.pod(id)
+  const label = netns.slice('/run/netns/'.length)
+  host.run('ip', ['link', 'del', link])
+  for (const line of [
+    `ip link add ${link} up type veth peer name eth0 netns ${label}`,
+    `ip route add ${address} dev ${link}`,
+    `sysctl -qw net.ipv4.conf.${link}.proxy_arp=1 net.ipv4.neigh.${link}.proxy_delay=0`,
+  ])
+    runLine(host, line)
+  for (const words of [
+    ['addr', 'add', `${address}/32`, 'dev', 'eth0'],
+    ['link', 'set', 'eth0', 'up'],
+    ['route', 'add', '169.254.1.1', 'dev', 'eth0'],
+    ['route', 'add', 'default', 'via', '169.254.1.1', 'dev', 'eth0'],
+  ])
+    expect(host.inPod(netns, 'ip', words).code, words.join(' ')).toBe(0)
+  const interfaces = [{ name: link }, { name: 'eth0', sandbox: netns }]
+  const prevResult = { cniVersion: '1.0.0', interfaces, ips: [{ interface: 1, address: `${address}/32` }] }
+  return { call: { id, netns }, prevResult }
+}
+
+const listed = (set: string) => host.run('nft', ['list', 'set', 'inet', 'trestle', set]).stdout
+
+describe('chained after a plugin that names the link after the pod', () => {
+  const port = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
+  const confOf = (rate: number, hostPort: number) => ({
+    ...{
+      cniVersion: '1.0.0',
+      name: 'net',
+      type: 'trestle',
+      firewall: { ingressPolicy: 'isolated', hostAccept: 'off' },
+    },
+    runtimeConfig: { bandwidth: { ingressRate: rate, egressRate: rate }, portMappings: [port(hostPort)] },
+  })
+  const [first, second] = [confOf(1_000_000, 8001), confOf(2_000_000, 8002)]
+  const rates = () => host.run('tc', ['qdisc', 'show', 'dev', 'caliabc']).stdout
+
+  /** The pod's first sandbox, and its second one with the first one's link name. */
+  function twoSandboxes() {
+    const add = (conf: object, { call, prevResult }: RoutedPod): Answer => {
+      const added = host.cni('ADD', { ...conf, prevResult }, call)
+      expect(added.code, added.stdout).toBe(0)
+      return added.json as Answer
+    }
+    const one = routedPod('c1', 'caliabc', '10.1.2.3')
+    const oneResult = add(first, one)
+    const two = routedPod('c2', 'caliabc', '10.1.2.4')
+    const twoResult = add(second, two)
+    return {
+      late: { conf: { ...first, prevResult: oneResult }, call: one.call },
+      live: { conf: { ...second, prevResult: twoResult }, call: two.call },
+    }
+  }
+
+  it('a late DEL of the first sandbox leaves the second one alone, and nothing of the first', () => {
+    const { late, live } = twoSandboxes()
+    const neighbour = routedPod('other', 'caliother', '10.1.2.9')
+    expect(host.cni('ADD', { ...confOf(9_000_000, 8009), prevResult: neighbour.prevResult }, neighbour.call).code).toBe(
+      0,
+    )
+    expectSilent(host.cni('DEL', late.conf, late.call))
+    expect(rates()).toMatch(/tbf 1: root .*rate 2Mbit[\s\S]*ingress ffff:/)
+    expectSilent(host.cni('CHECK', live.conf, live.call))
+    expect(pingsOnce(host, neighbour.call.netns, '10.1.2.4')).toBe(false)
+    expect(listed('self4')).not.toContain('10.1.2.3')
+    expectSilent(host.cni('DEL', live.conf, live.call))
+    expect(rates()).not.toMatch(/tbf|ingress/)
+    for (const set of ['fenced', 'loopback']) expect(listed(set)).not.toContain('caliabc')
+  })
+
+  it('restore leaves the limits of the second sandbox alone', () => {
+    const { late, live } = twoSandboxes()
+    host.removePod(late.call.netns)
+    restore(host)
+    expect(rates()).toContain('rate 2Mbit')
+    expectSilent(host.cni('CHECK', live.conf, live.call))
+  })
+})
