@@ -4,6 +4,7 @@
 
 import { bareAddress, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import { acceptedOf, newConnections } from '../../features/firewall.ts'
 import type { BridgeSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../../model/observed.ts'
@@ -11,48 +12,56 @@ import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
 
 /**
  * The parts of `made`, networks as live attachments were made with them (newest first), that `current`, the networks
- * as they are configured now, does not cover: a bridge of another name, and the ranges that are in none of today's.
+ * as they are configured now, does not cover: a bridge of another name or VLAN, gateways that are none of today's, and
+ * the ranges that are in none of today's.
  * ipMasq that was switched off is off for these, too, unless today's bridge and range are others altogether: two
  * configurations with one name, where each ADD would undo the other's. The ranges are apart from those
  * of `current`: an ADD says its elements without looking, and interval sets refuse an overlap.
  */
 export function earlierNetworks(current: readonly NetworkSpec[], made: readonly NetworkSpec[]): readonly NetworkSpec[] {
   const now = new Map(current.map((network) => [network.name, network]))
-  const moved = new Set<string>()
+  // Gateways of a network on a link, of today and newer: other networks have theirs beside them.
+  const newer = new Map<string, readonly string[]>(
+    current.map((network) => [placeOf(network), network.bridge?.addresses ?? []]),
+  )
   const seen = new Set<string>()
-  return made.flatMap((given) => {
-    const name = JSON.stringify({ ...given, bridge: given.bridge?.name })
-    const today = now.get(given.name)
-    if (today === undefined || seen.has(name)) return []
-    seen.add(name)
-    const bridge = given.bridge && besideOthers(given.bridge, current)
+  return made.flatMap((old) => {
+    const text = JSON.stringify({ ...old, bridge: old.bridge && [placeOf(old), old.bridge.addresses] })
+    const today = now.get(old.name)
+    if (today === undefined || seen.has(text)) return []
+    seen.add(text)
+    const place = placeOf(old)
     // Of chained pods the policy alone has moved: their bridge is not ours.
-    const link = bridge?.name ?? (today.ingressPolicy && given.ingressPolicyLink)
-    const isMoved = link !== undefined && link !== (today.bridge?.name ?? today.ingressPolicyLink) && !moved.has(link)
-    if (isMoved) moved.add(link)
-    const old = bridge === undefined ? given : { ...given, bridge }
-    return partOf({ old, today, current, isMoved })
+    const isMoved = !newer.has(place) && (old.bridge ?? (today.ingressPolicy && old.ingressPolicyLink)) !== undefined
+    const there = newer.get(place) ?? []
+    const addresses = gatewaysBeside(there, old.bridge)
+    newer.set(place, [...there, ...addresses])
+    const bridge = place === placeOf(today) ? today.bridge : old.bridge
+    const left = bridge !== undefined && (isMoved || addresses.length > 0) ? { ...bridge, addresses } : undefined
+    return partOf({ old, today, current, isMoved, bridge: left })
   })
 }
 
-/** A bridge with those of its gateways that the networks of today leave there; undefined without any. */
-function besideOthers(bridge: BridgeSpec, current: readonly NetworkSpec[]): BridgeSpec | undefined {
-  const here = current.flatMap((network) => (network.bridge?.name === bridge.name ? network.bridge.addresses : []))
-  const gone = addressesInTheWay(bridge.addresses, here)
-  if (gone.length === 0) return bridge
-  const addresses = bridge.addresses.filter((address) => !gone.includes(address))
-  return addresses.length === 0 ? undefined : { ...bridge, addresses }
+/** A network and the link by which the host routes to its pods. */
+function placeOf({ name, bridge, ingressPolicyLink }: NetworkSpec): string {
+  return `${name} ${bridge === undefined ? ingressPolicyLink : gatewayLink(bridge)}`
+}
+
+/** Gateways of a bridge that newer ones of the same network have not replaced. */
+function gatewaysBeside(newer: readonly string[], bridge: BridgeSpec | undefined): readonly string[] {
+  const addresses = bridge?.addresses ?? []
+  const replaced = addressesInTheWay(addresses, newer)
+  return addresses.filter((address) => !newer.includes(address) && !replaced.includes(address))
 }
 
 /**
  * What an attachment of the network `made` has of it today, `now`, and of `part`, what it needs of before. An address
- * of the same bridge that was replaced (forceAddress) was its gateway.
+ * of the same link that was replaced (forceAddress) was its gateway.
  */
 export function asEarlier(now: NetworkSpec, made: NetworkSpec, part: NetworkSpec | undefined): NetworkSpec {
-  if (part?.bridge !== undefined || now.bridge === undefined) return part ?? now
+  if (made.bridge === undefined || now.bridge === undefined || placeOf(made) !== placeOf(now)) return part ?? now
   const there = new Set(now.bridge.addresses.map(bareAddress))
-  const isSame = made.bridge?.name === now.bridge.name
-  const gone = isSame ? (made.bridge?.addresses ?? []).filter((cidr) => !there.has(bareAddress(cidr))) : []
+  const gone = made.bridge.addresses.filter((cidr) => !there.has(bareAddress(cidr)))
   if (part === undefined && gone.length === 0) return now
   return { ...now, ...part, bridge: { ...now.bridge, addresses: [...now.bridge.addresses, ...gone] } }
 }
@@ -73,24 +82,26 @@ interface Part {
   readonly today: NetworkSpec
   readonly current: readonly NetworkSpec[]
   readonly isMoved: boolean
+  /** With the gateways that are left. */
+  readonly bridge: BridgeSpec | undefined
 }
 
-function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] {
+function partOf({ old, today, current, isMoved, bridge }: Part): readonly NetworkSpec[] {
   const isOther = isMoved && areApart(old.bridge?.addresses ?? [], today.bridge?.addresses ?? [])
   const isLeft = (now: unknown) => isOther || now !== undefined
   const subnets = isLeft(today.masquerade)
     ? without(old.masquerade?.subnets, current, ({ masquerade }) => masquerade?.subnets)
     : []
   const hairpin = isLeft(today.hairpin) ? without(old.hairpin, current, (each) => each.hairpin) : []
-  const accepts = acceptsOf({ old, today, current, isMoved }, isOther)
-  if (!isMoved && subnets.length + hairpin.length === 0 && accepts === undefined) return []
+  const accepts = acceptsOf({ old, today, current }, isOther)
+  if (!isMoved && (bridge ?? accepts) === undefined && subnets.length + hairpin.length === 0) return []
   const noMasquerade = [
     ...new Set([...(old.masquerade?.noMasquerade ?? []), ...(today.masquerade?.noMasquerade ?? [])]),
   ]
   const part: NetworkSpec = {
     name: old.name,
     forwarding: old.forwarding,
-    ...(isMoved && old.bridge ? { bridge: old.bridge } : {}),
+    ...defined({ bridge }),
     ...(subnets.length > 0 ? { masquerade: { subnets, noMasquerade } } : {}),
     // Without subnets the entry is for the bridge's name alone (`hairpinElements`).
     ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
@@ -106,7 +117,10 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
  * What other firewalls are to let pass for it: links and subnets that are none of today's, and new connections to
  * ranges that are none of today's, as today's configuration says.
  */
-function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart | undefined {
+function acceptsOf(
+  { old, today, current }: Omit<Part, 'isMoved' | 'bridge'>,
+  isOther: boolean,
+): AcceptPart | undefined {
   if (!isOther && acceptedOf(today).length === 0) return undefined
   const isSubnet = (text: string) => text.includes('/')
   const links = acceptedOf(old).filter((text) => !isSubnet(text) && !acceptedOf(today).includes(text))

@@ -71,15 +71,20 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const host = shared.host && without(shared.host, removals)
-  const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
+  const earlier = earlierNetworks([...others, network], shared.made)
+  // Gateways of earlier ranges, which live pods have, stand in nobody's way, as those of today do not.
+  const beside = [...others, ...earlier]
+  const corrections =
+    host === undefined ? [] : agreeOnAddresses({ network, others: beside, before, pods, host, ownMac })
   const left = host && without(host, corrections)
-  const lost = host === undefined ? [] : lostBridges({ network, others, shared })
+  const lost = lostBridges(beside, shared)
   const wanted = withoutRepeats([...links, ...lost.flatMap((each) => bridgeOps(each, portsThere(shared)))])
   const missing = left === undefined ? wanted : difference(wanted, { host: left, ...seen }).map(({ op }) => op)
-  const settings = [network, ...lost].flatMap(({ bridge }) => (bridge === undefined ? [] : bridgeSysctlOps(bridge)))
+  const bridges = [network, ...lost].flatMap(({ bridge }) => bridge ?? [])
+  const settings = withoutRepeats(bridges.flatMap(bridgeSysctlOps))
   const kept = withFormerGateways(network, { before, host }, corrections)
   const ops = [...removals, ...corrections, ...missing, ...settings]
-  return settingUp({ network: kept, others, shared }, ops, setting.own(shared))
+  return settingUp({ network: kept, others, earlier, shared }, ops, setting.own(shared))
 }
 
 /** What `ops` take away is not there: a bridge is made, and an IPv6 address put there, anew. */
@@ -108,20 +113,23 @@ interface Around {
   readonly shared: NetworkFacts
 }
 
-/** Networks and earlier ones whose bridge is gone while pods live that were on it. */
-function lostBridges({ network, others, shared }: Around): readonly NetworkSpec[] {
+/** Of `networks` those whose bridge is gone while pods live that were on it. */
+function lostBridges(networks: readonly NetworkSpec[], shared: NetworkFacts): readonly NetworkSpec[] {
   const needed = new Set(portsThere(shared).map(({ port }) => port?.bridge))
-  return [...others, ...earlierNetworks([...others, network], shared.made)].filter(
-    ({ bridge }) =>
-      bridge !== undefined &&
-      bridge.name !== network.bridge?.name &&
-      needed.has(bridge.name) &&
-      shared.host?.links.has(bridge.name) === false,
+  return networks.filter(
+    ({ bridge }) => bridge !== undefined && needed.has(bridge.name) && shared.host?.links.has(bridge.name) === false,
   )
 }
 
-function settingUp({ network, others, shared }: Around, linkOps: readonly Op[], own: readonly Op[]): SettingUp {
-  const earlier = earlierNetworks([...others, network], shared.made)
+interface Wanted extends Around {
+  readonly earlier: readonly NetworkSpec[]
+}
+
+function settingUp(
+  { network, others, earlier, shared }: Wanted,
+  linkOps: readonly Op[],
+  own: readonly Op[],
+): SettingUp {
   const all = [...others, network, ...earlier]
   const source = { networks: all, attachments: shared.attachments, cluster: shared.cluster, opened: shared.opened }
   // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.

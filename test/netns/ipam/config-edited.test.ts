@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
-import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
+import { addUplink, outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
 const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80 }] }
 const firewall = { ingressPolicy: 'same-bridge' }
@@ -50,6 +50,74 @@ it('another range and another bridge: pods of both reach the outside, also after
   expect(stdout).toContain('link br7')
   expect(stdout).toContain('link cni0')
   expect(forward()).toBe('-P FORWARD DROP\n')
+})
+
+it('two networks have left a bridge that they shared: restore gives each pod its gateway back, on the bridge and with it', () => {
+  const [a, b] = [netConf({ name: 'a', podcidr: '10.1.0.0/24' }), netConf({ name: 'b', podcidr: '10.2.0.0/24' })]
+  const [one, two] = [attach(host, a, { id: 'one' }), attach(host, b, { id: 'two' })]
+  const loses = (line: string) => {
+    runLine(host, line)
+    expectError(later(host, 'CHECK', { conf: a, pod: one }), 107, line.includes('addr') ? '10.1.0.1/24' : 'cni0')
+    expect(command('restore').stdout).toContain(' 0 lost')
+    for (const pod of [one, two]) expect(pings(host, pod.netns, `${pod.result.ips[0]?.gateway}`), pod.id).toBe(true)
+  }
+  attach(host, { ...a, podcidr: '10.3.0.0/24', bridge: 'br1' }, { id: 'a' })
+  for (const line of ['ip addr del 10.1.0.1/24 dev cni0', 'ip link del cni0']) loses(line)
+  attach(host, { ...b, podcidr: '10.4.0.0/24', bridge: 'br2' }, { id: 'b' })
+  loses('ip link del cni0')
+  expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
+})
+
+it('an isolated network has left a bridge that an open one has: the pods that are there stay isolated', () => {
+  const isolated = (name: string, podcidr: string, bridge: string) =>
+    netConf({ name, podcidr, bridge, firewall: { ingressPolicy: 'isolated' } })
+  const pod = attach(host, isolated('a', '10.1.0.0/24', 'cni0'), { id: 'one' })
+  attach(host, netConf({ name: 'b', podcidr: '10.2.0.0/24' }), { id: 'two' })
+  const stranger = attach(host, isolated('z', '10.9.0.0/24', 'br9'), { id: 'stranger' })
+  expect(pingsOnce(host, stranger.netns, pod.address)).toBe(false)
+  attach(host, isolated('a', '10.3.0.0/24', 'br1'), { id: 'three' })
+  expect(pingsOnce(host, stranger.netns, pod.address)).toBe(false)
+  runLine(host, 'nft flush ruleset')
+  expect(command('restore').exitCode).toBe(0)
+  expect(pingsOnce(host, stranger.netns, pod.address)).toBe(false)
+})
+
+it('a bridge of two networks is made again by the ADD of one, with the gateways of both', () => {
+  const [a, b] = [netConf({ name: 'a', podcidr: '10.1.0.0/24' }), netConf({ name: 'b', podcidr: '10.2.0.0/24' })]
+  const [one] = [attach(host, a, { id: 'one' }), attach(host, b, { id: 'two' })]
+  const reaches = () => {
+    runLine(host, 'ip link del cni0')
+    attach(host, b, { id: `after${again++}` })
+    expect(pings(host, one.netns, '10.1.0.1')).toBe(true)
+    expectSilent(later(host, 'CHECK', { conf: a, pod: one }))
+  }
+  let again = 0
+  reaches()
+  attach(host, { ...a, podcidr: '10.3.0.0/24', bridge: 'br1' }, { id: 'a' })
+  reaches()
+})
+
+it("a network that shares its bridge with pods of before another one moved is edited: their gateway is in nobody's way", () => {
+  const [a, b] = [netConf({ name: 'a', podcidr: '10.1.0.0/24' }), netConf({ name: 'b', podcidr: '10.2.0.0/24' })]
+  const [one] = [attach(host, a, { id: 'one' }), attach(host, b, { id: 'two' })]
+  attach(host, { ...a, podcidr: '10.3.0.0/24', bridge: 'br1' }, { id: 'a' })
+  for (const more of [{ ipMasq: false }, { hairpinMode: false, forceAddress: true }]) {
+    attach(host, { ...b, ...more }, { id: JSON.stringify(more).replaceAll(/\W/g, '') })
+    expect(pings(host, one.netns, '10.1.0.1')).toBe(true)
+  }
+})
+
+it('another IPv6 range on the same bridge: restore puts the gateway back that pods of before have', () => {
+  const dual = (ipv6: string, more = {}) => netConf({ podcidr: ['10.1.0.0/24', ipv6], ...more })
+  const pods = ['fd00:1::/64', 'fd00:2::/64'].map((range, at) => attach(host, dual(range), { id: `pod${at}` }))
+  const flushed = () => {
+    for (const line of ['ip link set cni0 down', 'ip link set cni0 up']) runLine(host, line)
+    expect(command('restore').exitCode).toBe(0)
+    for (const [at, pod] of pods.entries()) expect(pings(host, pod.netns, `fd00:${at + 1}::1`), pod.id).toBe(true)
+  }
+  flushed()
+  attach(host, netConf({ podcidr: ['10.3.0.0/24', 'fd00:3::/64'], bridge: 'br1' }), { id: 'moved' })
+  flushed()
 })
 
 it('a gateway that forceAddress replaced: the refusal says it before, and CHECK of the pods that had it after', () => {

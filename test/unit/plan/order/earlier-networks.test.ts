@@ -72,14 +72,38 @@ describe('earlierNetworks', () => {
     expect(earlierNetworks([open], [on('cni8')])).toEqual([])
   })
 
-  it('of two with one bridge the newest, and none of a bridge that another network has', () => {
+  it('of two with one bridge the newest; the gateways of another network are beside it', () => {
     const older = networkOf({ podcidr: '10.3.0.0/24' })
     expect(earlierNetworks([moved], [small, older]).map(({ bridge }) => bridge?.addresses)).toEqual([
       ['10.1.0.1/24'],
       undefined,
     ])
     const other = networkOf({ name: 'other', podcidr: '10.4.0.0/24' })
-    expect(earlierNetworks([moved, other], [small])[0]?.bridge).toBeUndefined()
+    const others = networkOf({ name: 'other', podcidr: '10.4.0.0/24', bridge: 'br8' })
+    expect(earlierNetworks([moved, other], [small])[0]?.bridge).toEqual(small.bridge)
+    expect(earlierNetworks([moved, others], [small, other]).map(({ bridge }) => bridge)).toEqual([
+      small.bridge,
+      other.bridge,
+    ])
+  })
+
+  it('the IPv6 gateways that are left on a bridge, where IPv4 is kept and where all has moved', () => {
+    const dual = (ipv6: string) => networkOf({ podcidr: ['10.1.0.0/24', ipv6] })
+    const [now, before, first] = [dual('fd00:3::/64'), dual('fd00:2::/64'), dual('fd00:1::/64')]
+    const gatewaysOf = (current: NetworkSpec, made: readonly NetworkSpec[]) =>
+      earlierNetworks([current], made).map(({ bridge }) => bridge?.addresses)
+    expect(gatewaysOf(now, [now, before, first])).toEqual([['fd00:2::1/64'], ['fd00:1::1/64']])
+    expect(gatewaysOf(moved, [before, first])).toEqual([['10.1.0.1/24', 'fd00:2::1/64'], ['fd00:1::1/64']])
+  })
+
+  it('gateways of networks without rules, which differ by those alone', () => {
+    const routed = (podcidr: string) =>
+      networkOf({ podcidr, ipMasq: false, hairpinMode: false, portmap: { snat: false } })
+    const [first, second] = [routed('fd00:1::/64'), routed('fd00:2::/64')]
+    expect(earlierNetworks([moved], [second, first]).map(({ bridge }) => bridge?.addresses)).toEqual([
+      ['fd00:2::1/64'],
+      ['fd00:1::1/64'],
+    ])
   })
 })
 
@@ -97,5 +121,14 @@ describe('what follows', () => {
     const now = networkOf({ podcidr: '10.2.0.0/24', forceAddress: true })
     expect(asEarlier(now, small, undefined).bridge?.addresses).toEqual(['10.2.0.1/24', '10.1.0.1/24'])
     expect(asEarlier(wide, small, undefined)).toBe(wide)
+  })
+
+  it('a gateway on another VLAN of the same bridge is on that link still', () => {
+    const vlan = (id: number, podcidr: string) =>
+      networkOf({ podcidr, vlan: id, firewall: { ingressPolicy: 'same-bridge' } })
+    const [now, made] = [vlan(20, '10.2.0.0/24'), vlan(10, '10.1.0.0/24')]
+    const [part] = earlierNetworks([now], [made])
+    expect(part).toMatchObject({ bridge: made.bridge, ingressPolicy: 'same-bridge' })
+    expect(asEarlier(now, made, part).bridge).toEqual(made.bridge)
   })
 })
