@@ -5,10 +5,10 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isSea } from 'node:sea'
 import type { Mode } from '../../model/attachment.ts'
-import { conflistText, withoutOverlap } from '../../plan/agent/conflist.ts'
+import { conflistText, rangesIn, type Template, withoutRanges } from '../../plan/agent/conflist.ts'
 import { bridgeKey } from '../../plan/agent/new-pods.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import { readText, writeText } from '../../system/files/files.ts'
+import { readableText, readText, writeText } from '../../system/files/files.ts'
 import { isOnHost } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { sweepTemporaries } from '../../system/store/sweep.ts'
@@ -47,29 +47,37 @@ export function settleTemplate(
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
 }
 
-/**
- * The configuration of new pods besides the template. `isRefused`: live pods are in the way of the ranges; `podCidrs`:
- * empty where this node may give no address.
- */
+/** What the configuration of new pods has. */
 interface NewPods {
-  readonly isRefused: boolean
+  readonly template: Template
   readonly mode: Mode
   readonly bridge: string | undefined
   readonly podCidrs: readonly string[]
 }
 
-/** Writes the configuration, from the last valid template. Returns problems that keep the runtime from using it. */
-export function settleConfiguration({ settings, log, known }: FilesInput, pods: NewPods): readonly Problem[] {
-  const good = known.template?.good
-  if (good === undefined) return []
+/** Writes the configuration. Returns problems that keep the runtime from using it. */
+export function settleConfiguration({ settings, log }: FilesInput, pods: NewPods): readonly Problem[] {
   const { confDir, confName, network, cniVersion } = settings
-  const { mode, bridge, podCidrs, isRefused } = pods
-  const template = isRefused ? withoutOverlap(good) : good
+  const { mode, bridge, podCidrs, template } = pods
   const file = `${confDir}/${confName}`
-  // Without a configuration containerd removes no pod. One without a range refuses ADD and STATUS.
-  if (podCidrs.length === 0 && !existsSync(file)) return []
   const facts = { name: network, mode, cniVersion, podCidrs, bridge: bridge && bridgeKey(bridge), template }
   if (writeConfiguration(file, conflistText(facts))) log('info', 'configuration written', { file, podCidrs })
+  return otherConfigurations(settings)
+}
+
+/** The ranges of the written configuration; undefined without one. */
+export function writtenRanges({ confDir, confName }: RoundInput['settings']): readonly string[] | undefined {
+  const text = readableText(`${confDir}/${confName}`)
+  return text === undefined ? undefined : rangesIn(text)
+}
+
+/** Takes the ranges out of the configuration. Without a configuration containerd would remove no pod. */
+export function withdrawRanges({ settings, log }: FilesInput): readonly Problem[] {
+  const file = `${settings.confDir}/${settings.confName}`
+  const text = readableText(file)
+  if (text === undefined) return []
+  if (rangesIn(text).length > 0 && writeConfiguration(file, withoutRanges(text)))
+    log('warning', 'configuration written', { file, podCidrs: [] })
   return otherConfigurations(settings)
 }
 

@@ -12,8 +12,8 @@ import { driverOf } from '../../drivers/drivers.ts'
 import type { Cluster } from '../../features/cluster.ts'
 import type { Mode } from '../../model/attachment.ts'
 import type { ClusterNode } from '../../plan/agent/cluster-node.ts'
-import { type ClusterView, clusterView, ownRanges } from '../../plan/agent/cluster-view.ts'
-import { allowsOverlap } from '../../plan/agent/conflist.ts'
+import { type ClusterView, clusterView, ownRanges, takenRanges } from '../../plan/agent/cluster-view.ts'
+import { allowsOverlap, withoutOverlap } from '../../plan/agent/conflist.ts'
 import { type Memory, rangesInUse } from '../../plan/agent/memory.ts'
 import type { ModeChoice, MtuWanted } from '../../plan/agent/new-pods.ts'
 import type { Here } from '../../plan/agent/node-addresses.ts'
@@ -21,7 +21,14 @@ import type { PoolLook, Problem } from '../../plan/agent/problem.ts'
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { addressOf } from './access.ts'
-import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files.ts'
+import {
+  missingPrograms,
+  settleConfiguration,
+  settleExecutable,
+  settleTemplate,
+  withdrawRanges,
+  writtenRanges,
+} from './files.ts'
 import type { Log } from './log.ts'
 import { type KeptMemory, keepMemory, readMemory } from './memory.ts'
 import type { Metrics } from './metrics.ts'
@@ -117,20 +124,23 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   const canPlace = failures.length === 0 && unfit === undefined && podCidrs.length > 0
   if (canPlace) await attempt('bridge', () => settlePlace(input, podCidrs))
   const place = canPlace ? input.known.place?.value : undefined
+  const good = input.known.template?.good
+  const hasElder = isGivenUp(input.settings, podCidrs, problems)
+  const hasPods = place !== undefined && good !== undefined && failures.length === 0 && !hasElder
+  const taken = hasPods || ownNode === undefined ? undefined : takenNow(input)
   // Last, because a node is ready as soon as it has a configuration.
-  if (place !== undefined && failures.length === 0)
-    await attempt('configuration', async () => {
-      const { bridge, refused } = place
-      const given = isGivenUp(input.settings, podCidrs, problems) ? [] : podCidrs
-      const pods = { mode: modeNow(input), bridge, podCidrs: given, isRefused: refused !== undefined }
-      return settleConfiguration(input, pods)
-    })
-  const waitsFor =
+  await attempt('configuration', async () => {
+    if (!hasPods) return hasElder || taken !== undefined ? withdrawRanges(input) : []
+    const template = place.refused === undefined ? good : withoutOverlap(good)
+    return settleConfiguration(input, { mode: modeNow(input), bridge: place.bridge, podCidrs, template })
+  })
+  const why =
     unfit ??
     waitingFor(input, podCidrs) ??
     problems.find(({ id }) => id === 'BadTemplate')?.text ??
     place?.refused ??
     problems.find((problem) => keepsFromReady(problem, input.settings, podCidrs))?.text
+  const waitsFor = why === undefined || taken === undefined ? why : `${why}; new pods get no address, ${taken}`
   const isDone = failures.length === 0 && waitsFor === undefined
   return {
     isDone,
@@ -154,6 +164,13 @@ function keepsFromReady(problem: Problem, settings: Settings, podCidrs: readonly
  */
 function isGivenUp(settings: Settings, podCidrs: readonly string[], problems: readonly Problem[]): boolean {
   return problems.some((problem) => isElders(problem, settings)) && !isSetUpWith(settings.network, podCidrs)
+}
+
+/** Which ranges of the configuration another node has by now, or had it before they were withdrawn. */
+function takenNow({ known: { memory, view }, settings }: RoundInput): string | undefined {
+  const written = writtenRanges(settings)
+  if (written === undefined) return undefined
+  return takenRanges(written.length > 0 ? written : (memory?.memory.own ?? []), view?.value.peers ?? [])
 }
 
 /** Whether an elder node has a range of this one. */

@@ -141,6 +141,17 @@ function claimEarlier({ node, today, claimed }: Earlier, text: string): readonly
   return parts.map(formatCidr)
 }
 
+/** Which of these ranges overlap one that another node has by now, in words; undefined without one. */
+export function takenRanges(ranges: readonly string[], peers: readonly Peer[]): string | undefined {
+  const cidrs = ranges.flatMap((text) => parseCidr(text) ?? [])
+  const taken = peers.flatMap(({ name, ranges: theirs }) => {
+    const others = theirs.flatMap((text) => parseCidr(text) ?? [])
+    const found = cidrs.filter((cidr) => others.some((other) => overlaps(cidr, other)))
+    return found.map((cidr) => `${formatCidr(cidr)} is node ${name}'s by now`)
+  })
+  return taken.length === 0 ? undefined : taken.join(', ')
+}
+
 interface Earlier {
   readonly node: string
   readonly today: readonly string[]

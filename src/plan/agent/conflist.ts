@@ -3,7 +3,7 @@
 // joins or leaves changes nothing in it.
 
 import { ownType } from '../../cni/invocation.ts'
-import { asObject, isObject, withKnownKeys } from '../../cni/json.ts'
+import { asObject, isObject, parseObject, withKnownKeys } from '../../cni/json.ts'
 import { usualMode } from '../../config/bridge.ts'
 import { configKeys } from '../../config/schema.ts'
 import type { Mode } from '../../model/attachment.ts'
@@ -37,7 +37,28 @@ export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts):
 }
 
 export function conflistText(facts: ConflistFacts): string {
-  return `${JSON.stringify(conflist(facts), undefined, 2)}\n`
+  return textOf(conflist(facts))
+}
+
+function textOf(list: Fields): string {
+  return `${JSON.stringify(list, undefined, 2)}\n`
+}
+
+/** The ranges of a configuration in a file; none of what others have made of it. */
+export function rangesIn(text: string): readonly string[] {
+  const { podcidr } = asObject(pluginsIn(parseObject(text))[0])
+  return [podcidr].flat().filter((each) => typeof each === 'string')
+}
+
+/** The configuration without ranges, of which ADD and STATUS are refused, and DEL is not. */
+export function withoutRanges(text: string): string {
+  const list = parseObject(text)
+  const [first, ...others] = pluginsIn(list)
+  return textOf({ ...list, plugins: [{ ...asObject(first), podcidr: [] }, ...others] })
+}
+
+function pluginsIn(list: Fields | undefined): readonly unknown[] {
+  return Array.isArray(list?.['plugins']) ? list['plugins'] : []
 }
 
 // What an operator may say of the configuration that the agent writes: a list of plugins without what the Node says.
@@ -72,15 +93,15 @@ const decidedElsewhere: Readonly<Record<string, string>> = {
 
 /** The template that a JSON object is; its keys in their own spelling. */
 export function templateOf(root: Fields): Template {
-  const { plugins, ...list } = root
-  const [own, ...others] = Array.isArray(plugins) ? plugins : []
+  const { plugins: _plugins, ...list } = root
+  const [own, ...others] = pluginsIn(root)
   const { type: _, ...keys } = asObject(withKnownKeys(own, configKeys))
   return { list, own: keys, others }
 }
 
 /** What the template says and has no say in. `name`: of the network, which state is kept under. */
 export function decidedKeys(root: Fields, name: string): readonly Decided[] {
-  const plugins = Array.isArray(root['plugins']) ? root['plugins'] : []
+  const plugins = pluginsIn(root)
   const first = asObject(plugins[0])
   const keys = Object.keys(first).flatMap((key): readonly Decided[] => {
     const cure = decidedElsewhere[key.toLowerCase()]

@@ -189,6 +189,45 @@ describe('a range that an elder node has', () => {
   })
 })
 
+describe('a range that another node has by now', () => {
+  const other = nodeObject('other', { cidrs: [a[0]], addresses: ['192.0.2.12'] })
+  const round = (cidrs: readonly string[], more: object = {}, nodes = [other]) =>
+    node.rounds.round({
+      nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] }), ...nodes],
+      options: { mode: 'bridge', ...more },
+    })
+  it.each([
+    ['has none', [], {}],
+    ['has one that is no range for pods', ['169.254.1.0/24'], {}],
+    ['has another one, and no template yet', b, { template: '/nowhere/pods.conflist' }],
+  ])('is given to no pod of a node that %s, and live pods stay and can be removed', async (_, cidrs, more) => {
+    await registered(a)
+    const old = attach('old')
+    for (let n = 0; n < 2; n++)
+      expect(await round(cidrs, more)).toMatchObject({
+        isDone: false,
+        waitsFor: expect.stringMatching(/; new pods get no address, 10\.244\.1\.0\/24 is node other's by now$/),
+      })
+    expect(plugin()).toMatchObject({ podcidr: [], firewall: { hostAccept: 'auto' } })
+    expect(refusal()).toBe(7)
+    expect(node.host.cni('STATUS', plugin()).json).toMatchObject({ code: 7 })
+    expect(reaches(old, '10.244.1.1')).toBe(true)
+    detachFrom(node.host, { ...old, conf: plugin() })
+    expect(await registered(a)).toMatchObject({ isDone: true })
+    attach('young')
+  })
+
+  it('is the only reason to withdraw it from a node that has none', async () => {
+    await registered(a)
+    expect(await round([], {}, [])).toMatchObject({
+      isDone: false,
+      waitsFor: 'waiting for a podCIDR of the own node',
+    })
+    expect(plugin()['podcidr']).toEqual(a)
+    attach('young')
+  })
+})
+
 it('allowOverlap of the template allows no range that pods on another bridge have', async () => {
   const template = `${node.rounds.files.root}/pods.conflist`
   writeFileSync(template, JSON.stringify({ plugins: [{ type: 'trestle', allowOverlap: true }] }))
