@@ -65,14 +65,18 @@ const bare = {
   cooldownS: 0,
 } as const
 
-/** Addresses of prevResult that belong to no other interface (docs/design.md, "Upstream portmap"). */
-export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
+/**
+ * Addresses of prevResult that belong to no other interface (docs/design.md, "Upstream portmap"). A link of the host
+ * may have the name of the pod's, which a plugin may name without its sandbox (upstream sbr asks for the name alone).
+ */
+export function addressesOf({ interfaces, ips }: Result, dev: string): readonly PodAddress[] {
+  const named = interfaces.filter((entry) => entry.name === dev)
+  const own = named.some((entry) => entry.sandbox) ? named.filter((entry) => entry.sandbox) : named
   const isElsewhere = (at: number | undefined) => {
-    if (at === undefined) return false
-    const entry = prevResult.interfaces[at]
-    return entry?.name !== dev || !entry.sandbox
+    const entry = at === undefined ? undefined : interfaces[at]
+    return entry !== undefined && !own.includes(entry)
   }
-  return prevResult.ips
+  return ips
     .filter((ip) => !isElsewhere(ip.interface))
     .map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway }))
 }

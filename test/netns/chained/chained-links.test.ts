@@ -217,6 +217,21 @@ describe('chained after trestle in one list', () => {
     }
   })
 
+  it('a host port leads to an address whose index is beyond the interfaces', async () => {
+    const main = netConf()
+    const pod = attach(host, main)
+    const ips = pod.result.ips?.map((ip) => ({ ...ip, interface: 7 }))
+    const prevResult = { ...pod.result, ips }
+    const added = host.cni('ADD', { ...secondOf(ports), cniVersion: '1.1.0', prevResult }, pod.call)
+    expect(added.json, added.stdout).toMatchObject({ ips })
+    const stop = await serve(pod.netns)
+    try {
+      expect(seenBy(host, internet, outside.node4)).toBe('192.0.2.2')
+    } finally {
+      stop()
+    }
+  })
+
   it('GC takes away what the runtime does not list', () => {
     before = snapshot(host)
     const pod = attach(host, netConf())

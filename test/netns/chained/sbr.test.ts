@@ -121,6 +121,20 @@ describe('sbr', () => {
     expectNothingLeft(host, before)
   })
 
+  it.each([
+    ['an index beyond the interfaces', true, [0, 1]],
+    ['an interface without its sandbox', false, [0, 0]],
+  ] as const)('chained has a rule for every address, also by %s', (_, hasSandbox, indexes) => {
+    const second = attachSecond(secondConf({ sbr: undefined, isDefaultGateway: false, isGateway: true }))
+    const interfaces = [{ name: 'eth1', ...(hasSandbox ? { sandbox: pod.netns } : {}) }]
+    const ips = second.result.ips?.map((ip, at) => ({ ...ip, interface: indexes[at] }))
+    const prevResult = { ...second.result, interfaces, ips }
+    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
+    const added = host.cni('ADD', { ...chained, prevResult }, second.call)
+    expect(added.code, added.stdout).toBe(0)
+    expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
+  })
+
   it('chained after the plugin that made the default route is no difference for that one', () => {
     const prevResult = pod.result
     const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', sbr: {} }

@@ -4,6 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { CniError } from '../../../src/cni/error.ts'
 import { readInvocation } from '../../../src/cni/invocation.ts'
+import type { Result } from '../../../src/cni/result.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drivers/attach.ts'
 import {
@@ -93,6 +94,24 @@ describe('chained', () => {
   it('takes the addresses of the interface, and those that name none', () => {
     expect(addressesOf(prevResult, 'eth0').map((ip) => ip.address)).toEqual(['10.1.0.2/24', 'fd00:1::2/64'])
     expect(addressesOf({ interfaces: [], ips: [{ address: '10.1.0.2/24' }], routes: [] }, 'eth0')).toHaveLength(1)
+  })
+
+  it.each<[string, readonly object[], readonly number[]]>([
+    ['an index beyond the interfaces names none', [{ name: 'eth0', sandbox }], [0, 1, 2]],
+    ['an entry may be without a sandbox', [{ name: 'eth0' }, { name: 'veth1' }], [0, 2]],
+    ['an entry with a sandbox before one without', [{ name: 'eth0' }, { name: 'eth0', sandbox }], [1, 2]],
+    [
+      'another name in a sandbox is elsewhere',
+      [
+        { name: 'net1', sandbox },
+        { name: 'eth0', sandbox },
+      ],
+      [1, 2],
+    ],
+  ])('%s', (_, interfaces, taken) => {
+    const ips = [0, 1, 2].map((at) => ({ address: `10.1.0.${at}/24`, interface: at }))
+    const found = addressesOf({ interfaces: interfaces as Result['interfaces'], ips, routes: [] }, 'eth0')
+    expect(found).toEqual(taken.map((at) => ({ address: `10.1.0.${at}/24` })))
   })
 
   it('finds the veth on the host, and the bridge as the way', () => {
