@@ -5,7 +5,10 @@ import { atLeast, type Result, type ResultInterface } from '../cni/result.ts'
 import type { FeatureConf } from '../config/net-conf.ts'
 import type { AttachmentSpec, Lease, NetworkSpec } from '../model/attachment.ts'
 
-/** The result of an attachment of ours: bridge, host end, pod end (CNI spec 1.1.0, section 5). */
+/**
+ * The result of an attachment of ours: bridge, host end, pod end (CNI spec 1.1.0, section 5), then the other links of
+ * the host. Upstream's bridge has the gateway's link of a VLAN in this place, too.
+ */
 export function resultOf(input: {
   readonly spec: AttachmentSpec
   readonly network: NetworkSpec
@@ -14,12 +17,14 @@ export function resultOf(input: {
 }): Result {
   const { spec, network, lease, netns } = input
   const { mtu } = spec
+  const { bridge } = network
   const interfaces: ResultInterface[] = [
-    ...(network.bridge ? [{ name: network.bridge.name, mac: network.bridge.mac, mtu: network.bridge.mtu }] : []),
+    ...(bridge ? [{ name: bridge.name, mac: bridge.mac, mtu: bridge.mtu }] : []),
     ...(spec.host ? [{ mtu, ...spec.host }] : []),
     ...(spec.pod ? [{ mtu, ...spec.pod, sandbox: netns }] : []),
   ]
   const ofPod = interfaces.length - 1
+  if (bridge?.gateway) interfaces.push({ name: bridge.gateway.name, mac: bridge.gateway.mac, mtu: bridge.mtu })
   const egress = spec.bandwidth?.egress
   if (egress) interfaces.push({ name: egress.ifb, mac: egress.ifbMac, mtu })
   const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))

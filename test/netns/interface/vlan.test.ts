@@ -8,7 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { filterBridged } from '../../support/ask.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attach, ipamConf, later, type Pod } from '../../support/traffic/pods.ts'
+import { attach, ipamConf, later, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
 let host: Host
@@ -50,6 +50,11 @@ function expectGateway(): void {
   const pod = attach(host, conf)
   expect(pings(host, pod.netns, '10.10.0.1')).toBe(true)
   expect(host.run('ip', ['addr', 'show', 'dev', 'cni0.10']).stdout).toContain('10.10.0.1/16')
+  const [link] = onHostJson(host, ['link', 'show', 'dev', 'cni0.10'])
+  const { interfaces = [], ips } = pod.result
+  expect(interfaces.map(({ name }) => name)).toEqual(['cni0', pod.hostLink, 'eth0', 'cni0.10'])
+  expect(interfaces[3]).toEqual({ name: 'cni0.10', mac: link?.address, mtu: link?.mtu })
+  expect(ips).toMatchObject([{ interface: 2 }])
   expectSilent(later(host, 'CHECK', { conf, pod }))
 }
 
