@@ -4,11 +4,13 @@
 
 import { CniError, hasControlCharacter, notA, quote } from './error.ts'
 import type { ErrorId } from './error-code.ts'
-import { ownType, type Verb } from './invocation.ts'
+import { type Invocation, ownType, type Verb } from './invocation.ts'
 import { isObject, lookUp } from './json.ts'
 import { type CniVersion, currentVersion, isSupported, supportedVersions } from './result.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
+
+type Called = Pick<Invocation, 'verb' | 'ownTypes'>
 
 export interface ConfigHead {
   readonly root: JsonObject
@@ -126,11 +128,11 @@ export function isPluginType(text: unknown): text is string {
   )
 }
 
-/** A configuration without `type` is ours: the runtime found our executable by it. */
-function readType(root: JsonObject, verb: Verb): string {
-  const type = lookUp(root, 'type') ?? ownType
+/** A configuration without `type` is ours, as is the name that we were called by: the runtime found us by it. */
+function readType(root: JsonObject, { verb, ownTypes: [called = ownType] }: Called): string {
+  const type = lookUp(root, 'type') ?? called
   if (isPluginType(type)) return type
-  if (verb === 'DEL') return ownType
+  if (verb === 'DEL') return called
   throw notA(['type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint: 'use "trestle"' })
 }
 
@@ -186,11 +188,11 @@ function readVersion(root: JsonObject, verb: Verb): CniVersion {
 }
 
 /** stdin, and name, version and type from it. Throws CniError 6, 7 or 1, in this order. */
-export function readHead(stdin: string, verb: Verb): ConfigHead {
+export function readHead(stdin: string, called: Called): ConfigHead {
   const root = parseConfig(stdin)
   const name = readName(root)
-  const cniVersion = readVersion(root, verb)
-  return { root, name, cniVersion, type: readType(root, verb) }
+  const cniVersion = readVersion(root, called.verb)
+  return { root, name, cniVersion, type: readType(root, called) }
 }
 
 function parseLeniently(stdin: string): JsonObject | undefined {

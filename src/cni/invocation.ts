@@ -15,8 +15,13 @@ export interface Invocation {
   readonly netns: string
   readonly ifName: string
   readonly args: CniArgs
+  /** Of CNI_ARGS; whether they matter depends on the mode: `checkArgs`. */
+  readonly argsProblems: readonly string[]
   readonly path: readonly string[]
-  /** The types of a configuration that mean this executable; another one means that its plugin delegates to us. */
+  /**
+   * The types of a configuration that mean this executable, the name that it was called by first; another one means
+   * that its plugin delegates to us.
+   */
   readonly ownTypes: readonly string[]
 }
 
@@ -75,18 +80,11 @@ function netnsProblem(path: string): Problem | undefined {
   return { what: 'not an absolute path', hint: 'use a path like /run/netns/x, without control characters' }
 }
 
-function argsProblem(text: string, verb: Verb): Problem | undefined {
-  const { problems } = readArgs(text)
-  if (verb !== 'ADD' || problems.length === 0) return undefined
-  const hint = 'use K=V;K=V with the keys IP, GATEWAY, MAC, K8S_POD_*, or add IgnoreUnknown=1'
-  return { what: `ARGS: ${problems.join('; ')}`, hint }
-}
-
 const checks: Readonly<Record<Variable, (value: string, verb: Verb) => Problem | undefined>> = {
   CNI_CONTAINERID: containerIdProblem,
   CNI_NETNS: netnsProblem,
   CNI_IFNAME: ifNameProblem,
-  CNI_ARGS: argsProblem,
+  CNI_ARGS: () => undefined,
   CNI_PATH: () => undefined,
 }
 
@@ -156,12 +154,14 @@ function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, 
 export function readInvocation(env: Environment, ownTypes: readonly string[] = [ownType]): Invocation {
   const verb = readVerb(env)
   const values = readVariables(env, verb)
+  const { args, problems: argsProblems } = readArgs(values.CNI_ARGS)
   return {
     verb,
     containerId: values.CNI_CONTAINERID,
     netns: values.CNI_NETNS,
     ifName: values.CNI_IFNAME,
-    args: readArgs(values.CNI_ARGS).args,
+    args,
+    argsProblems,
     path: values.CNI_PATH.split(':').filter((dir) => dir !== ''),
     ownTypes,
   }
@@ -180,7 +180,7 @@ interface CniArgs {
   readonly podUid?: string
 }
 
-/** What CNI_ARGS holds, and what is wrong with it. Only ADD treats a problem as an error. */
+/** What CNI_ARGS holds, and what is wrong with it. Only ADD treats a problem as an error: `checkArgs`. */
 interface ReadArgs {
   readonly args: CniArgs
   readonly problems: readonly string[]
@@ -245,6 +245,13 @@ function readArgs(text: string): ReadArgs {
     ...(podUid ? { podUid } : {}),
   }
   return { args, problems: [...problems, ...unknownProblems(pairs)] }
+}
+
+/** Throws CniError 4 where an ADD has a CNI_ARGS that it cannot read. */
+export function checkArgs({ verb, argsProblems }: Pick<Invocation, 'verb' | 'argsProblems'>): void {
+  if (verb !== 'ADD' || argsProblems.length === 0) return
+  const hint = 'use K=V;K=V with the keys IP, GATEWAY, MAC, K8S_POD_*, or add IgnoreUnknown=1'
+  throw invalidEnvironment('variable-invalid', `CNI_ARGS: ARGS: ${argsProblems.join('; ')}`, `CNI_ARGS: ${hint}`)
 }
 
 // The `type` of a configuration that is meant for trestle.

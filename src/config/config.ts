@@ -5,7 +5,7 @@ import { familyOf, linkNameProblem, unsafeNameProblem } from '../cni/address.ts'
 import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../cni/config-head.ts'
 import { configError, notA, quote, unsupported } from '../cni/error.ts'
 import { readAs, readCidrs } from '../cni/fields.ts'
-import { type Invocation, ownType } from '../cni/invocation.ts'
+import { checkArgs, type Invocation, ownType } from '../cni/invocation.ts'
 import { asObject, defined, lookUp, withKnownKeys } from '../cni/json.ts'
 import { atLeast, type Result } from '../cni/result.ts'
 import { noAddress, readPrevResult } from '../cni/result-shapes.ts'
@@ -104,6 +104,7 @@ function checkStatic(ipam: IpamConf, { invocation }: Call): void {
 
 /** The configuration of another plugin: its own keys are none of our business. */
 function readIpamRole(call: Call): IpamNetConf {
+  checkArgs(call.invocation)
   const raw: RawConfig = readAs(ipamRoleSchema, withKnownKeys(call.head.root, ipamRoleKeys))
   const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
   checkStatic(ipam, call)
@@ -149,9 +150,11 @@ function featuresOf(raw: RawConfig, { invocation, stdin }: Call, mode: Mode) {
 
 function readOwnRole(call: Call): OwnNetConf {
   const { head, invocation } = call
+  const isLoopback = modeIn(head.root, head.type) === 'loopback'
+  // Upstream's loopback reads none.
+  if (!isLoopback) checkArgs(invocation)
   const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
   const prevResult = readPrevious(call)
-  const isLoopback = modeIn(head.root, head.type) === 'loopback'
   const mode = isLoopback ? 'loopback' : (raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined))
   if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
     const hint = 'put it after the plugin that makes the interface'
@@ -213,7 +216,7 @@ function confOf(mode: Mode, { features, made, bridge, raw, verb }: Parts): OwnNe
  * names means that another plugin delegates to us (docs/design.md, "Attachments").
  */
 export function readConfig(stdin: string, invocation: Invocation): NetConf {
-  const head = readHead(stdin, invocation.verb)
+  const head = readHead(stdin, invocation)
   const call = { head, invocation, stdin }
   return invocation.ownTypes.includes(head.type) ? readOwnRole(call) : readIpamRole(call)
 }
@@ -229,7 +232,7 @@ function delRole(isOwn: boolean, root: JsonObject): Role {
  * the names of this executable. Throws CniError 6, 7 (name) or 1.
  */
 export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownType]): DelConf {
-  const { root, name, cniVersion, type } = readHead(stdin, 'DEL')
+  const { root, name, cniVersion, type } = readHead(stdin, { verb: 'DEL', ownTypes })
   const isOwn = ownTypes.includes(type)
   const role = delRole(isOwn, root)
   const ipam = asObject(lookUp(root, 'ipam'))

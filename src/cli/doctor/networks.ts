@@ -163,6 +163,7 @@ const statusCall = {
   netns: '',
   ifName: '',
   args: { ip: [], gateway: [] },
+  argsProblems: [],
   path: [],
   ownTypes: [],
 } as const

@@ -37,10 +37,10 @@ function requireBuiltinOf(asset: BundleName) {
 
 /**
  * The types of a configuration that mean this executable (CNI spec 1.1.0, section 1: a runtime finds the file by the
- * type): `trestle`, the name that it was called by, and the name of the file where that is a link to it.
+ * type): the name that it was called by, the name of the file where that is a link to it, and `trestle`.
  */
 export function ownTypes(): readonly string[] {
   // A runtime starts the file by its path, which is argv[0]; Node's execPath is what /proc/self/exe says.
   const files = isSea() ? [process.argv0, process.execPath] : [process.argv[1] ?? '']
-  return [...new Set([ownType, ...files.map((file) => basename(file))])].filter((name) => name !== '')
+  return [...new Set([...files.map((file) => basename(file)), ownType])].filter((name) => name !== '')
 }

@@ -73,6 +73,22 @@ describe('loopback', () => {
     expect(isUp()).toBe(false)
   })
 
+  // The call of upstream's own tests (plugins/main/loopback/loopback_test.go).
+  it('is so too without a type, and with a CNI_ARGS that holds no pairs', () => {
+    const file = join(host.stateDir, 'loopback')
+    symlinkSync(trestle, file)
+    before = snapshot(host)
+    const conf = { cniVersion: '1.0.0', name: 'test' }
+    const call = { netns, ifName: 'lo', file, args: 'none' }
+    const added = host.cni('ADD', conf, call)
+    expect(added.json, added.stdout).toMatchObject({ interfaces: [{ name: 'lo' }] })
+    expect(isUp()).toBe(true)
+    expectSilent(host.cni('CHECK', { ...conf, prevResult: added.json }, call))
+    expectSilent(host.cni('DEL', conf, call))
+    expect(isUp()).toBe(false)
+    expectUntouched(host, before)
+  })
+
   it('passes prevResult on as it is', () => {
     const prevResult = {
       cniVersion: '1.1.0',

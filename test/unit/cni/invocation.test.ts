@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { readInvocation } from '../../../src/cni/invocation.ts'
-import { callOf, envFor, errorOf, lineOf } from './call.ts'
+import { callOf, envFor, errorOf, lineOf, read, readAny } from './call.ts'
 
 const all = ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_ARGS', 'CNI_PATH'] as const
 
@@ -65,6 +65,7 @@ describe('required variables', () => {
       netns: '',
       ifName: '',
       args: { ip: [], gateway: [] },
+      argsProblems: [],
       path: [],
       ownTypes: ['trestle'],
     }
@@ -181,6 +182,7 @@ describe('CNI_ARGS', () => {
     'IgnoreUnknown=TRUE;x=y',
     'MAC=',
   ])('accepts %j', (text) => {
+    expect(read({}, { CNI_ARGS: text })).toMatchObject({ name: 'net' })
     expect(callOf('ADD', { CNI_ARGS: text }).args).toEqual({ ip: [], gateway: [] })
   })
 
@@ -195,8 +197,14 @@ describe('CNI_ARGS', () => {
     ['IgnoreUnknown=toString', 'CNI_ARGS: ARGS: IgnoreUnknown "tostring" is not 1, 0, true or false'],
     ['__proto__=1', 'CNI_ARGS: ARGS: unknown args ["__proto__"]'],
   ])('refuses %j on ADD only', (text, message) => {
-    expect(lineOf(errorOf(() => callOf('ADD', { CNI_ARGS: text })))).toBe(`(4) ${message}`)
+    expect(lineOf(errorOf(() => read({}, { CNI_ARGS: text })))).toBe(`(4) ${message}`)
+    const delegating = { type: 'macvlan', ipam: { type: 'trestle', subnet: '10.1.0.0/24' } }
+    expect(lineOf(errorOf(() => readAny(delegating, { CNI_ARGS: text })))).toBe(`(4) ${message}`)
     expect(callOf('DEL', { CNI_ARGS: text }).verb).toBe('DEL')
-    expect(callOf('CHECK', { CNI_ARGS: text }).verb).toBe('CHECK')
+    expect(read({ prevResult: { cniVersion: '1.1.0' } }, { CNI_ARGS: text }, 'CHECK').name).toBe('net')
+  })
+
+  it('of mode loopback is not read, as the upstream plugin does not', () => {
+    expect(read({ mode: 'loopback' }, { CNI_ARGS: 'none' }).mode).toBe('loopback')
   })
 })
