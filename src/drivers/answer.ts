@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of ADD, from the spec: nothing is read back from the kernel.
 
-import { atLeast, type Result, type ResultInterface } from '../cni/result.ts'
+import { atLeast, type Result, type ResultInterface, type Route } from '../cni/result.ts'
 import type { FeatureConf } from '../config/net-conf.ts'
 import type { AttachmentSpec, Lease, NetworkSpec } from '../model/attachment.ts'
 
@@ -58,11 +58,17 @@ export function delegatedResult(lease: Lease): Result {
   return lease.dns === undefined ? result : { ...result, dns: lease.dns }
 }
 
-/** Routes as IPAM gave them, and the default routes we added; a default route the pod did not get is left out. */
+/** Routes as IPAM gave them, and the default routes we added; a route that the pod did not get is left out. */
 function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
-  const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
-  const got = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map((route) => route.dst))
-  const given = lease.routes.filter((route) => got.has(route.dst))
-  const named = new Set(given.map((route) => route.dst))
-  return [...given, ...spec.defaultRoutes.filter((route) => !named.has(route.dst))]
+  // sbr has put these into a table of its own.
+  const bySource = spec.sbr?.sources.flatMap(({ routes }) => routes.map(({ table: _, ...route }) => route)) ?? []
+  const got = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(placeOf))
+  const given = lease.routes.filter((route) => got.has(placeOf(route)))
+  const named = new Set(given.map(placeOf))
+  return [...given, ...spec.defaultRoutes.filter((route) => !named.has(placeOf(route)))]
+}
+
+/** By which the kernel tells routes apart: 0 is "not set". */
+function placeOf({ dst, table, priority }: Route): string {
+  return `${dst} table ${table || 0} metric ${priority || 0}`
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of ADD, from configuration and lease: which links of the host are in it.
+// The result of ADD, from configuration and lease: which links of the host are in it, and which routes.
 
 import { describe, expect, it } from 'vitest'
 import { resultOf } from '../../../src/drivers/answer.ts'
@@ -28,5 +28,41 @@ describe('the interfaces of a result', () => {
     expect(result.interfaces.map(({ name }) => name.replace(/^(veth|ifb).*/, '$1'))).toEqual(names)
     expect(result.ips).toEqual([{ ...ips[0], interface: names.indexOf('eth0') }])
     expect(result.interfaces.every(({ mac, mtu }) => mac !== undefined && mtu === 1500)).toBe(true)
+  })
+})
+
+describe('the routes of a result', () => {
+  const [dst, gw] = ['0.0.0.0/0', '10.1.0.1']
+  const routesFor = (conf: Json, routes: Lease['routes']) => resultFor(conf, { ips, routes }).routes
+
+  it.each([{ table: 5000 }, { priority: 5 }])('have the default route beside one of IPAM with %j', (more) => {
+    const asked = { dst, ...more }
+    expect(routesFor({ isDefaultGateway: true }, [asked])).toEqual([asked, { dst, gw }])
+  })
+
+  it('have a default route of IPAM once, also with zeros', () => {
+    for (const given of [{ dst }, { dst, gw }, { dst, gw, table: 0, priority: 0 }])
+      expect(routesFor({ isDefaultGateway: true }, [given])).toEqual([given])
+  })
+
+  it('have those that sbr has moved', () => {
+    const given = [
+      { dst: '10.9.0.0/16', gw },
+      { dst, gw },
+    ]
+    expect(routesFor({ sbr: {} }, given)).toEqual(given)
+  })
+
+  it('are without a default route that the pod did not get, although it got one with a metric', () => {
+    const lease = {
+      ips,
+      routes: [
+        { dst, gw },
+        { dst, gw, priority: 5 },
+      ],
+    }
+    const made = specsOf(read(pool), lease)
+    const spec = { ...made.spec, defaultRoutes: [] }
+    expect(resultOf({ ...made, spec, lease, netns: '/run/netns/a' }).routes).toEqual([{ dst, gw, priority: 5 }])
   })
 })
