@@ -83,12 +83,13 @@ export interface Around {
 
 /**
  * How a link of the host gets home from the pod: operations there first. `missing`: where it is in neither, in words;
- * `isAwaited`: the kernel is to bring it.
+ * `isAwaited`: the kernel is to bring it; `isHeld`: it is in the pod, and the host has no room for it.
  */
 export interface Homecoming {
   readonly ops: readonly Op[]
   readonly missing?: string
   readonly isAwaited?: boolean
+  readonly isHeld?: boolean
 }
 
 /** Decisions that are the same in every mode that makes an interface. `given`: the routes of the lease. */

@@ -72,10 +72,11 @@ function nameOps({ key, pod, device }: AttachmentSpec): readonly Op[] {
 function homecoming({ key, device }: AttachmentSpec, { host, pod }: Around): Homecoming {
   if (device === undefined || device.driver !== undefined) return { ops: [] }
   const inPod = pod && linkIn(pod, device, [key.ifName, newPodLinkName(key)])
+  const there = host.get(device.name)
+  if (inPod !== undefined && there !== undefined) return { ops: [], missing: heldText(device, inPod), isHeld: true }
   if (inPod !== undefined)
     return { ops: [...fromPodOps(device, inPod, pod?.has(device.name) === true), ...upOps(device)] }
-  const there = host.get(device.name)
-  if (there !== undefined) return { ops: there.up || !isOf(device, there) ? [] : upOps(device) }
+  if (there !== undefined) return { ops: there.up || !isHome(device, there) ? [] : upOps(device) }
   const stray = linkIn(host, device, [])
   if (stray !== undefined) return { ops: [...renamedOps(device, stray), ...upOps(device)] }
   return { ops: [], missing: missingText(device, key, pod !== undefined), isAwaited: !pod && device.kind === undefined }
@@ -98,6 +99,11 @@ function linkIn(
 /** Whether a link may be the device: a pod can make links of any kind, but none without a kind. */
 function isOf(device: DeviceSpec, { name, kind }: ObservedLink): boolean {
   return name !== 'lo' && kind === device.kind
+}
+
+/** Whether a link of its name is the device: a virtual one may have taken the name of one that has ended. */
+function isHome(device: DeviceSpec, there: ObservedLink): boolean {
+  return isOf(device, there) && (device.kind === undefined || there.mac === device.mac)
 }
 
 /** It gets its name in the pod where that is free: programs of the host then see no other one. */
@@ -148,6 +154,10 @@ function nameOp(place: Op['in'], dev: string, name: string): Op {
 
 function upOps({ name: dev, up }: DeviceSpec): readonly Op[] {
   return up ? [{ in: 'host', kind: 'link.up', dev, why: `set ${dev} up again` }] : []
+}
+
+function heldText({ name }: DeviceSpec, inPod: ObservedLink): string {
+  return `${name} is in the pod still, as ${inPod.name}: the host has another interface called ${name}`
 }
 
 function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentKey, hasPod: boolean): string {

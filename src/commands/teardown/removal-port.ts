@@ -121,7 +121,7 @@ const homecomingPauseMs = 50
 
 /**
  * How the device gets home. `isLast`: an earlier call has waited in vain: what is missing is reported on stderr. Throws
- * CniError 109 where it is to come still.
+ * CniError 109 where it is to come still, or cannot.
  */
 async function lookForDevice(
   { cleanup }: CallContext,
@@ -134,8 +134,9 @@ async function lookForDevice(
       observeHost(cleanup),
       netnsFd === undefined ? undefined : observePod(cleanup, netnsFd),
     ])
-    const { ops, missing, isAwaited = false } = homecomingOf(moved, { host: host.links, pod: pod?.links })
+    const { ops, missing, isAwaited, isHeld } = homecomingOf(moved, { host: host.links, pod: pod?.links })
     if (missing === undefined) return ops
+    if (isHeld) throw notHome(moved.key, missing)
     if (!isAwaited || nowMs() > endsAtMs) {
       if (isAwaited && !isLast) throw notHome(moved.key, missing)
       process.stderr.write(`trestle: ${missing}\n`)

@@ -51,11 +51,14 @@ interface TearingDown {
 export function teardownPlan({ removal, hasPod, home, present, elements, isWhole }: TearingDown): Plan {
   const own = removal.host.filter((op, _, all) => isStillNeeded(op, all, present))
   const rules = [...elementOps(elements, 'nft.del'), ...chainRemovals([...present.unused, ...chainsBehind(elements)])]
-  const links = [...own.filter((op) => !isOfRules(op)), ...home.filter((op) => op.in === 'host')]
+  const links = own.filter((op) => !isOfRules(op))
   const fromPod = home.filter((op) => op.in === 'pod')
+  const onHost = home.filter((op) => op.in === 'host')
   const stages: readonly Stage[] = [
     { id: 'pod', run: { kind: 'batch', ops: hasPod ? removal.pod : [], tolerates: 'refusals' }, after: [] },
     { id: 'home', run: { kind: 'batch', ops: fromPod, tolerates: 'absent' }, after: ['pod'], anyway: true },
+    // Not after a failure: these go by a name, which another link may have by now.
+    { id: 'device', run: { kind: 'batch', ops: onHost, tolerates: 'absent' }, after: ['home'] },
     removalStage('links', links, proofOfLinks),
     removalStage('rules', [...own.filter(isOfRules), ...rules], proofOfRules),
   ]

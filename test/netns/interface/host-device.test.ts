@@ -214,6 +214,20 @@ describe('afterwards', () => {
     expectNothingLeft(host, before)
   })
 
+  it('stays in the pod, as it is, while the host has another link of its name, and comes home with a later DEL', () => {
+    const pod = attach(host, conf)
+    const inPod = () => inPodJson(host, pod.netns, ['link', 'show', 'eth0'])
+    const before = inPod()
+    runLine(host, 'ip link add dev7 type bridge')
+    const [foreign] = onHostJson(host, ['link', 'show', 'dev7'])
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(onHostJson(host, ['link', 'show', 'dev7'])).toEqual([foreign])
+    expect(inPod()).toEqual(before)
+    runLine(host, 'ip link del dev7')
+    home(pod)
+    expect(interfacesOf(host, pod.netns)).toEqual([])
+  })
+
   it('a link that the pod put in its place stays there', () => {
     const pod = attach(host, conf)
     for (const words of ['link del eth0', 'link add eth0 type bridge', 'link set eth0 alias dev7'])

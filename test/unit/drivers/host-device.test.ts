@@ -106,6 +106,15 @@ describe('the way home', () => {
     expect(home({ host: new Map(), pod: namespace(fake) })).toMatchObject({ text: '', isAwaited: false })
   })
 
+  it('is held up by another link of its name on the host, which is left alone', () => {
+    for (const other of [card, { ...card, up: false }, { ...card, kind: 'dummy' }])
+      expect(home({ host: namespace(other), pod: namespace(inPod) })).toEqual({
+        text: '',
+        isHeld: true,
+        missing: expect.stringContaining('up0 is in the pod still, as eth0: the host has another interface called up0'),
+      })
+  })
+
   it('begins on the host where the kernel brought it there under another name', () => {
     const stray = { ...inPod, name: 'dev7', up: false }
     expect(home({ host: namespace(stray) }).text).toBe(
@@ -115,7 +124,13 @@ describe('the way home', () => {
 
   it('is over where the host has it, but for a link that is down', () => {
     expect(home({ host: namespace(card) })).toEqual({ text: '' })
-    expect(home({ host: namespace({ ...card, up: false }) }).text).toBe('ip in host\n  link set dev up0 up\n')
+    const isDown = { ...card, up: false }
+    expect(home({ host: namespace(isDown) }).text).toBe('ip in host\n  link set dev up0 up\n')
+    const virtual = made({}, { link: { ...card, kind: 'veth' } })
+    const texts = [card.mac, '0a:00:00:00:00:99'].map(
+      (mac) => home({ host: namespace({ ...isDown, kind: 'veth', mac }) }, virtual).text,
+    )
+    expect(texts).toEqual(['ip in host\n  link set dev up0 up\n', ''])
   })
 
   it('is waited for of a device of the machine alone, and says what became of it', () => {
