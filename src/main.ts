@@ -51,7 +51,7 @@ function runCni(edge: Edge): void {
   process.on('unhandledRejection', (error) => leave(failed(error)))
   const startedMs = nowMs()
   const { signal } = interruption
-  const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal }, edge.stdin)
+  const stdin = (mostMs = workMs) => readStdin({ endsAtMs: startedMs + mostMs, signal }, edge.stdin)
   const input = { env: process.env, stdin, ownTypes: ownTypes(), onStdin: keeper.onStdin }
   dispatch(input, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
 }

@@ -20,10 +20,13 @@ export interface Handlers {
   readonly status: (invocation: Invocation, conf: NetConf) => Promise<void>
 }
 
-/** `stdin` reads all of standard input; it is called once at most, and may throw or reject. */
+/**
+ * `stdin` reads all of standard input; it is called once at most, and may throw or reject. `mostMs`: how long it may
+ * take; absent: as long as the call.
+ */
 export interface DispatchInput {
   readonly env: Environment
-  readonly stdin: () => string | Promise<string>
+  readonly stdin: (mostMs?: number) => string | Promise<string>
   /** The names of this executable, each a `type` that is ours; default: trestle. */
   readonly ownTypes?: readonly string[]
   /** Sees standard input. A promise of an output: that is the answer, and no verb runs. */
@@ -50,11 +53,14 @@ async function readStdin(input: DispatchInput): Promise<string> {
   }
 }
 
+/** Upstream reads no stdin on VERSION, so that a caller may have left it open. */
+const versionStdinMs = 1000
+
 /** VERSION must work whatever stdin is: CNI spec 1.1.0, section 3. */
 async function answerVersion(input: DispatchInput): Promise<DispatchOutput> {
   let cniVersion: CniVersion = currentVersion
   try {
-    const stdin = await input.stdin()
+    const stdin = await input.stdin(versionStdinMs)
     const answered = await input.onStdin?.(stdin)
     if (answered) return answered
     cniVersion = readVersionRequest(stdin)

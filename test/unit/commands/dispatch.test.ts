@@ -84,6 +84,12 @@ describe('success', () => {
 })
 
 describe('failure', () => {
+  it('VERSION is ended by a signal, not answered', async () => {
+    const stdin = new CniError('call-interrupted', 'interrupted by a signal while stdin was read')
+    const outcome = await call({ CNI_COMMAND: 'VERSION' }, stdin)
+    expect([outcome.exitCode, JSON.parse(outcome.stdout)]).toMatchObject([1, { code: 106 }])
+  })
+
   const config = configText({ cniVersion: '0.4.0' })
   const aggregate = new AggregateError([
     new CniError('lock-held', 'one'),
