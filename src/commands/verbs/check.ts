@@ -9,12 +9,13 @@ import { ownMacOps } from '../../drivers/bridge.ts'
 import { acceptedOf, acceptMark } from '../../features/firewall.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import { isSameNetwork, type NetworkSpec, type Role } from '../../model/attachment.ts'
+import type { Observed } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isOverlap } from '../../plan/ipam/range-overlap.ts'
 import { difference } from '../../plan/order/difference.ts'
 import { asEarlier, earlierNetworks } from '../../plan/order/earlier-networks.ts'
-import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
+import { absentFromPod, expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
 import { configDigest } from '../../plan/state/config-digest.ts'
 import { mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../../system/files/state.ts'
@@ -92,7 +93,8 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const known = knownSpec(record)
   if (known === undefined || record.key.role === 'ipam' || conf.mode === 'ipam' || conf.prevResult === undefined)
     return [...pending, ...reserved]
-  const expected = expectedBy(conf.prevResult, known, call.netns)
+  const { prevResult } = conf
+  const expected = expectedBy(prevResult, known, call.netns)
   const now = readNetwork(known.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
   const { network, beside } = networkOfPod(context, { now, made: record.network, all })
@@ -102,8 +104,9 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const around = { beside, all: beside.length > 0 ? beside : all }
   const ops = [...expectedOps(spec, network, around), ...ownMac]
   const isAccepted = now !== undefined && acceptedOf(now).length > 0
+  const besides = ({ pod }: Observed) => (pod ? absentFromPod(prevResult, spec, pod) : [])
   const [found, accepts] = await Promise.all([
-    lookTwice(context, call.netns, ops),
+    lookTwice(context, call.netns, { ops, besides }),
     acceptDifference(context, known.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
   ])
   return [...pending, ...reserved, ...expected.missing, ...found, ...accepts]
@@ -138,11 +141,16 @@ function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
  * makes the old elements inactive before the set has its new ones (net/netfilter/nft_set_pipapo.c). So what is
  * missing in a table is looked for again.
  */
-async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]): Promise<readonly string[]> {
-  const first = difference(ops, await observeFor(context, netns, ops))
+async function lookTwice(
+  context: CallContext,
+  netns: string,
+  { ops, besides }: { readonly ops: readonly Op[]; readonly besides: (seen: Observed) => readonly string[] },
+): Promise<readonly string[]> {
+  const seen = await observeFor(context, netns, ops)
+  const first = difference(ops, seen)
   const isOfRules = first.some(({ op }) => op.kind.startsWith('nft.'))
   const found = isOfRules ? difference(ops, await observeFor(context, netns, ops)) : first
-  return found.flatMap((each) => each.found)
+  return [...found.flatMap((each) => each.found), ...besides(seen)]
 }
 
 /** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */

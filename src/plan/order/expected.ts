@@ -2,11 +2,23 @@
 // What CHECK expects: the record, with what prevResult says about links, addresses and routes in
 // its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
 
-import type { Result, ResultInterface } from '../../cni/result.ts'
+import {
+  bareAddress,
+  formatAddress,
+  formatCidr,
+  includes,
+  isUnspecified,
+  networkOf,
+  parseAddress,
+  parseCidr,
+} from '../../cni/address.ts'
+import type { Result, ResultInterface, ResultIp, Route } from '../../cni/result.ts'
 import { driverOf } from '../../drivers/drivers.ts'
 import { fastPathBridgeOps, ruleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
+import { isDefault } from '../../features/sbr.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { ownOps } from './stages.ts'
 
@@ -25,6 +37,7 @@ export function expectedBy(
     ...(pod !== undefined && pod.sandbox !== netns
       ? [`prevResult has ${pod.name} in ${pod.sandbox}, not in CNI_NETNS ${netns}`]
       : []),
+    ...(spec.host !== undefined && host === undefined ? [`prevResult has no interface ${spec.host.name}`] : []),
   ]
   // Addresses of no interface are ours, unless they came from a plugin before us: then ours say where they are.
   const index = spec.ips.length === 0 || prevResult.ips.some((ip) => ip.interface === at) ? at : undefined
@@ -38,6 +51,48 @@ export function expectedBy(
     ...routesStillThere(prevResult, spec),
   }
   return { spec: expected, missing }
+}
+
+/**
+ * What prevResult says besides, and the pod has nowhere: routes, also of other plugins, and addresses of no interface
+ * that are of the subnets of ours. A later plugin may have moved them to another table or link of the pod.
+ */
+export function absentFromPod(
+  { interfaces, ips, routes }: Result,
+  spec: AttachmentSpec,
+  pod: ObservedNamespace,
+): readonly string[] {
+  // The plugin that made the interface compares them; without one in use there are none.
+  if (spec.chained !== undefined || spec.podLinkDown) return []
+  const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
+  const known = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(({ dst }) => dst))
+  const there = [...pod.routes.values()].flat()
+  const addresses = new Set([...pod.links.values()].flatMap((link) => link.addresses.map(bareAddress)))
+  const isNowhere = (ip: ResultIp) => ip.interface === undefined || interfaces[ip.interface] === undefined
+  return [
+    ...routes
+      .filter((route) => !known.has(route.dst) && !there.some((other) => isThisRoute(other, route)))
+      .map(({ dst, gw }) => `route to ${dst}${gw ? ` via ${gw}` : ''} of prevResult is missing in the pod`),
+    ...ips
+      .filter((ip) => isNowhere(ip) && isOfSubnet(ip, spec) && !addresses.has(bareAddress(ip.address)))
+      .filter((ip) => !spec.ips.some(({ address }) => address === ip.address))
+      .map(({ address }) => `${address} of prevResult is missing in the pod`),
+  ]
+}
+
+/** By destination and gateway; a later plugin may have given a default route another one (upstream sbr, `gateways`). */
+function isThisRoute(there: Route, { dst, gw }: Route): boolean {
+  const cidr = parseCidr(dst)
+  if (cidr === undefined) return true
+  const via = parseAddress(gw ?? '')
+  const isAny = via === undefined || isUnspecified(via) || isDefault({ dst })
+  return there.dst === formatCidr(networkOf(cidr)) && (isAny || there.gw === formatAddress(via))
+}
+
+function isOfSubnet({ address }: ResultIp, { ips }: AttachmentSpec): boolean {
+  const at = parseAddress(bareAddress(address))
+  const subnets = ips.flatMap((ip) => parseCidr(ip.address) ?? [])
+  return at !== undefined && subnets.some((subnet) => includes(subnet, at))
 }
 
 /**

@@ -3,11 +3,12 @@
 // share is put right by the next ADD.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Host, openHost } from '../../support/host.ts'
+import { type Answer, type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
+const far = { dst: '10.99.0.0/16', gw: '10.240.0.1' }
 
 let host: Host
 let pod: Pod
@@ -200,6 +201,56 @@ describe('CHECK', () => {
       routes: routes.filter((route) => route.dst !== '0.0.0.0/0'),
     }
     expectSilent(host.cni('CHECK', { ...conf, prevResult: changed }, pod.call))
+  })
+
+  it.each<[string, (result: Answer) => object, string]>([
+    ['a route', ({ routes }) => ({ routes: [...routes, far] }), 'route to 10.99.0.0/16 via 10.240.0.1 of prevResult'],
+    [
+      'a route in place of ours',
+      ({ routes }) => ({ routes: routes.map((route) => (route.dst === '::/0' ? { dst: 'fd99::/64' } : route)) }),
+      'route to fd99::/64 of prevResult',
+    ],
+    ['an address', ({ ips }) => ({ ips: [...ips, { address: '10.240.0.9/24' }] }), '10.240.0.9/24 of prevResult'],
+  ])('names %s of prevResult that the pod does not have', (_, change, said) => {
+    expect(differences({ ...pod.result, ...change(pod.result) })).toEqual([`${said} is missing in the pod`])
+  })
+
+  it("names the host's end that prevResult does not have", () => {
+    const interfaces = pod.result.interfaces.filter(({ name }) => name !== pod.hostLink)
+    const ips = pod.result.ips.map((ip) => ({ ...ip, interface: 1 }))
+    expect(differences({ ...pod.result, interfaces, ips })).toEqual([`prevResult has no interface ${pod.hostLink}`])
+  })
+
+  it('finds what a later plugin added: routes in whatever table and on whatever link, and addresses elsewhere', () => {
+    for (const line of [
+      'pod link add more type bridge',
+      'pod link set more up',
+      'pod addr add 10.240.0.9/24 dev more',
+      'pod route add 10.99.0.0/16 via 10.240.0.1 table 100',
+      'pod route add 10.98.0.0/16 dev more',
+      'pod -6 route add fd99::/64 via fd00:240::1 table 777',
+      'pod -6 route add fd98::1 dev eth0',
+    ])
+      run(line)
+    const { ips, routes } = pod.result
+    const more = [
+      ...[
+        far,
+        { dst: '10.98.0.0/16', gw: '0.0.0.0' },
+        { dst: 'fd99::1/64', gw: 'FD00:240:0::1' },
+        { dst: 'fd98::1/128' },
+      ],
+      { dst: '10.99.0.0/16', table: 5 },
+      // Upstream sbr with gateways: another default route, of which the result does not tell.
+      { dst: '0.0.0.0/0', gw: '10.240.0.77' },
+    ]
+    const elsewhere = [
+      { address: '10.240.0.9/24' },
+      { address: '172.20.0.9/24' },
+      { address: '10.240.0.77/24', interface: 0 },
+    ]
+    const result = { ...pod.result, ips: [...ips, ...elsewhere], routes: [...routes, ...more] }
+    expectSilent(host.cni('CHECK', { ...conf, prevResult: result }, pod.call))
   })
 
   it.each([
