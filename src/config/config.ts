@@ -14,7 +14,7 @@ import { readFirewall } from '../features/firewall.ts'
 import { readPortMappings, readPortmap } from '../features/host-ports.ts'
 import { checkMasqBackend } from '../features/masquerade.ts'
 import { readSbr } from '../features/sbr.ts'
-import { readPodMac, readTuning } from '../features/tuning.ts'
+import { readPodMac, readTuning, withoutUnreadArgs } from '../features/tuning.ts'
 import type { Mode, Role } from '../model/attachment.ts'
 import { readBridge, readInterface, usualMode } from './bridge.ts'
 import { readIpam, readTopDns } from './ipam.ts'
@@ -153,7 +153,7 @@ function readOwnRole(call: Call): OwnNetConf {
   const isLoopback = modeIn(head.root, head.type) === 'loopback'
   // Upstream's loopback reads none.
   if (!isLoopback) checkArgs(invocation)
-  const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
+  const raw = readAs(configSchema, withoutUnreadArgs(asObject(withKnownKeys(head.root, configKeys))))
   const prevResult = readPrevious(call)
   const mode = isLoopback ? 'loopback' : (raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined))
   if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {

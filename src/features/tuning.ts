@@ -3,10 +3,11 @@
 
 import type * as z from 'zod/mini'
 import { macProblem, parseMac } from '../cni/address.ts'
+import type { JsonObject } from '../cni/config-head.ts'
 import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
 import { flag, group, isMtu, MAX_MTU, MIN_MTU, text, textMap, typedField, uint32 } from '../cni/fields.ts'
 import type { Invocation } from '../cni/invocation.ts'
-import { defined } from '../cni/json.ts'
+import { asObject, defined } from '../cni/json.ts'
 import type { AttachmentSpec, LinkSettings, TuningSpec } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
@@ -29,6 +30,20 @@ export const argsTuningKeys = {
 export const tuningKeys = group({ ...argsTuningKeys, dataDir: text })
 
 type RawTuning = z.output<typeof tuningKeys>
+
+/** `mac` is the interface's own as well. */
+export const keysOfTuningAlone = Object.keys(argsTuningKeys).filter((key) => key !== 'mac')
+
+/**
+ * A configuration without the keys of `args.cni` that only tuning reads, where there is no `tuning` key: data that is
+ * for nobody is ignored, right or wrong (CONVENTIONS.md).
+ */
+export function withoutUnreadArgs(root: JsonObject): JsonObject {
+  const args = asObject(root['args'])
+  if (root['tuning'] !== undefined || args['cni'] === undefined) return root
+  const cni = Object.entries(asObject(args['cni'])).filter(([key]) => !keysOfTuningAlone.includes(key))
+  return { ...root, args: { ...args, cni: Object.fromEntries(cni) } }
+}
 
 interface RawSources {
   readonly tuning?: RawTuning | undefined

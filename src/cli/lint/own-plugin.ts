@@ -7,11 +7,12 @@ import { CniError } from '../../cni/error.ts'
 import type { ErrorId } from '../../cni/error-code.ts'
 import { complaintOf } from '../../cni/fields.ts'
 import { type Invocation, ownType, readInvocation } from '../../cni/invocation.ts'
-import { isObject, lookUp, withKnownKeys } from '../../cni/json.ts'
+import { asObject, isObject, lookUp, withKnownKeys } from '../../cni/json.ts'
 import { atLeast, type CniVersion } from '../../cni/result.ts'
 import { readConfig } from '../../config/config.ts'
 import type { OwnNetConf } from '../../config/net-conf.ts'
 import { configKeys, configSchema } from '../../config/schema.ts'
+import { keysOfTuningAlone, withoutUnreadArgs } from '../../features/tuning.ts'
 import type { Mode } from '../../model/attachment.ts'
 import { asOwn } from '../node/own-type.ts'
 import { type Found, keyPathOf, type Step, shown, valueAt } from './finding.ts'
@@ -45,7 +46,7 @@ export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
 const notValid = { id: 'wrong-type', what: 'valid', hint: undefined } as const
 
 function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
-  const known = withKnownKeys(conf, configKeys)
+  const known = withoutUnreadArgs(asObject(withKnownKeys(conf, configKeys)))
   const parsed = safeParse(configSchema, known)
   if (parsed.success) return []
   return parsed.error.issues.slice(0, mostErrors).map((issue): Found => {
@@ -162,8 +163,7 @@ const everywhere: Readonly<Record<string, string>> = {
   'tuning.dataDir': 'earlier values are kept in /run/trestle',
 }
 
-/** Keys of `args.cni` for tuning; `mac` is the interface's own as well. */
-const tuningArgs = ['sysctl', 'promisc', 'mtu', 'txQLen', 'allmulti'].map((key) => ['args', 'cni', key])
+const tuningArgs = keysOfTuningAlone.map((key) => ['args', 'cni', key])
 
 /** Findings about one plugin that runs in `mode`. A key that asks for nothing (false, 0, "") is ignored. */
 export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): readonly Found[] {

@@ -201,6 +201,8 @@ describe('tuning', () => {
       undefined,
     ],
     [{ args: { cni: { labels: [{ key: 'a' }], other: 1 } } }, undefined],
+    [{ args: { cni: { mtu: '1400', sysctl: { a: 1 }, promisc: 'x', txQLen: -1, allmulti: [] } } }, undefined],
+    [{ args: { cni: 'x' } }, undefined],
     [{ tuning: { mtu: 0, txQLen: 5 } }, { sysctl: {}, promisc: false, txQLen: 5 }],
   ])('%j', (changes, expected) => {
     expect(read(changes).tuning).toEqual(expected)

@@ -101,6 +101,8 @@ describe('refused values', () => {
     [{ type: 'macvlan' }, 'ipam: missing: macvlan delegates to us'],
     [{ type: 'macvlan', ipam: { type: 'dhcp' } }, 'ipam.type: "dhcp" is not ours'],
     [{ args: { cni: { mac: 4 } } }, 'args.cni.mac: 4 is not a string without control characters'],
+    [{ tuning: {}, args: { cni: 'x' } }, 'args.cni: "x" is not an object'],
+    [{ tuning: {}, args: { cni: { mtu: '1400' } } }, 'args.cni.mtu: "1400" is not an MTU'],
   ])('%j', (changes, message) => {
     const error = errorOf(() => read(changes))
     expect(lineOf(error)).toBe(`(${CniCode.invalidConfig}) ${message}`)

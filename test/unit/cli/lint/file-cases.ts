@@ -221,6 +221,11 @@ export const cases: readonly (readonly [title: string, text: string, found: read
       'no-effect "mtu" args.cni.mtu has no effect: args.cni changes sysctls and link settings only beside "tuning": {}',
     ],
   ],
+  [
+    'a wrong MTU of a pod without a tuning key',
+    list({ ...net, args: { cni: { mtu: '1400' } } }),
+    ['no-effect "mtu" args.cni.mtu has no effect: args.cni changes sysctls and link settings only beside "tuning": {}'],
+  ],
   ['sysctls of a pod with a tuning key', list({ ...net, tuning: {}, args: { cni: { promisc: true } } }), []],
   [
     'two chained entries of trestle, one under the name of a version',
