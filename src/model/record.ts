@@ -57,6 +57,8 @@ const record = object({
   configDigest: or(text, ''),
   // The delegated IPAM plugin, when there is one.
   delegatedIpam: believed(text),
+  // `ipam` as that plugin got it, JSON text: the configuration may be another one at its DEL.
+  ipam: believed(text),
   spec: believed(attachment),
   // In place of a lost `spec`: what the kernel showed, to build its rules again (recovery/from-kernel.ts).
   seen: believed(attachment),

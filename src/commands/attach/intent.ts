@@ -6,12 +6,13 @@ import { existsSync, rmSync } from 'node:fs'
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
+import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { isPortConflict, reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import { type AttachmentRecord, describeHolder, knownSpec, type NetnsIdentity, sameKey } from '../../model/record.ts'
 import { portNamesTo } from '../../plan/recovery/from-kernel.ts'
-import { configDigest } from '../../plan/state/config-digest.ts'
+import { configDigest, ipamOf } from '../../plan/state/config-digest.ts'
 import { chainedFiles, type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { refuseListeners } from '../../system/kernel/listening.ts'
@@ -46,15 +47,16 @@ export interface Addition<Conf extends NetConf = NetConf> {
 /** Settles what killed calls left first. Throws CniError 103 or 11, 7 for a second chained entry, 106 at a signal. */
 export async function intentFor(addition: Addition, netns: NetnsIdentity): Promise<AttachmentRecord> {
   const { context, files, key } = addition
-  const release =
-    addition.conf.ipam.kind === 'delegated' ? releaseWith(context, addition.call, addition.conf.stdin) : undefined
-  await settleKilledCalls(context, files, { release })
+  const { ipam, stdin } = addition.conf
+  const delegates = ipam.kind === 'delegated'
+  const release = releaseWith(context, addition.call, { stdin, delegates })
+  await settleKilledCalls(context, files, { release, delegates })
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     requireOwnHost(stored.record, context.identity)
     if (stored.isPending || !isDead(stored, context)) throw inTheWay(addition, stored)
     await teardown(context, files, stored.record)
-    await release?.(stored.record)
+    await release(stored.record)
   }
   const living = await livingWithoutRecord(context, addition)
   if (living !== undefined && !isDead({ file: '', isPending: false, record: living }, context))
@@ -114,7 +116,7 @@ export function newRecord(
     // Set by `trestle add` and `try` (cli/node/list.ts).
     ...(process.env['TRESTLE_ASKED_BY'] === 'hand' ? { askedBy: 'hand' } : {}),
     configDigest: configDigest(conf),
-    ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
+    ...(conf.ipam.kind === 'delegated' ? defined({ delegatedIpam: conf.ipam.type, ipam: ipamOf(conf.stdin) }) : {}),
   }
 }
 

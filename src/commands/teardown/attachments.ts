@@ -113,10 +113,11 @@ function storedNow(
 }
 
 /**
- * `release`: gives back what a delegated plugin has leased; `keepsLeases`: who has no such plugin's configuration, and
- * leaves what has a lease to a call that does: its record says of it.
+ * `release`: gives back what a delegated plugin has leased; `keepsLeases`: who has no CNI_PATH, and leaves what has a
+ * lease to a call that does: its record says of it. `delegates`: the call has a delegated plugin of its own.
  */
 interface Settling {
+  readonly delegates?: boolean
   readonly release?: Release | undefined
   readonly keepsLeases?: boolean
 }
@@ -125,9 +126,9 @@ interface Settling {
 export async function settleKilledCalls(
   context: CallContext,
   files: NetworkFiles,
-  { release, keepsLeases = false }: Settling = {},
+  { release, keepsLeases = false, delegates = false }: Settling = {},
 ): Promise<void> {
-  await endKilledCalls(release !== undefined)
+  await endKilledCalls(delegates)
   const isMeant = (record: AttachmentRecord) => !keepsLeases || !isLeaseOfKilledAdd(record)
   const find = () => pendingRecords(files).filter((stored) => isOfKilledCall(context, stored) && isMeant(stored.record))
   const unfinished = find()
@@ -139,7 +140,7 @@ export async function settleKilledCalls(
   await sweep(files, context.identity).catch(reportUnsettled)
 }
 
-/** Only a call with the network's configuration can give the lease back; a DEL that was killed is sent again. */
+/** Only a call of a runtime, which has CNI_PATH, can give the lease back; a DEL that was killed is sent again. */
 export function isLeaseOfKilledAdd({ delegatedIpam, pendingCleanup }: AttachmentRecord): boolean {
   return delegatedIpam !== undefined && pendingCleanup === undefined
 }

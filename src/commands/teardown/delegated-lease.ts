@@ -5,6 +5,7 @@
 import type { Invocation } from '../../cni/invocation.ts'
 import { asObject } from '../../cni/json.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
+import { withIpam, withNetworkName } from '../../plan/state/config-digest.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
 import { withLock } from '../../system/store/lock.ts'
@@ -17,10 +18,15 @@ const purpose = 'give a lease back'
 /** Gives the lease of an attachment back that is gone; never throws. */
 export type Release = (record: AttachmentRecord) => Promise<void>
 
-/** By the configuration of the call, which is of the same network and delegates its IPAM, too. */
-export function releaseWith(context: CallContext, { path }: Invocation, stdin: string): Release {
-  return async ({ key, netns, pod, delegatedIpam: type }) => {
-    if (type === undefined) return
+/** By the configuration of the call, which is of the same network. `delegates`: it has a delegated plugin, too. */
+export function releaseWith(
+  context: CallContext,
+  { path }: Invocation,
+  { stdin, delegates }: { readonly stdin: string; readonly delegates: boolean },
+): Release {
+  return async (record) => {
+    const { key, netns, pod, delegatedIpam: type } = record
+    if (type === undefined || (record.ipam === undefined && !delegates)) return
     const { containerId, ifName } = key
     const attachment = { containerId, ifName, netns: netns.path, cniArgs: argsOf(pod) }
     try {
@@ -28,12 +34,17 @@ export function releaseWith(context: CallContext, { path }: Invocation, stdin: s
         // What an attachment with a record has is its own: of a new ADD, or of the live one beside an intent record
         // that was refused.
         if (findRecords(networkFiles(key.network), key).length > 0) return
-        await returnLease(context, { type, path, stdin: withoutPrevious(stdin), attachment })
+        await returnLease(context, { type, path, stdin: withoutPrevious(configurationOf(record, stdin)), attachment })
       })
     } catch (error) {
       process.stderr.write(`trestle: the lease of ${ifName} of container ${containerId}: ${(error as Error).message}\n`)
     }
   }
+}
+
+/** A call's configuration as the plugin knows the lease: with the network's name at ADD, and the `ipam` of then. */
+export function configurationOf({ key, ipam }: AttachmentRecord, stdin: string): string {
+  return withIpam(withNetworkName(stdin, key.network), ipam)
 }
 
 /** A delegated plugin's DEL, when all our own work is done. `attachment`: of the lease. Throws the plugin's error. */

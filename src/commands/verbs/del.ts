@@ -7,7 +7,6 @@ import { CniError } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import type { DelConf } from '../../config/net-conf.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { withNetworkName } from '../../plan/state/config-digest.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { defaultDataDir, releaseUpstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
@@ -17,7 +16,7 @@ import { askedFor, isInProgress, keyOf } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { settleKilledCalls, teardown } from '../teardown/attachments.ts'
-import { releaseWith, returnLease } from '../teardown/delegated-lease.ts'
+import { configurationOf, releaseWith, returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 import { delLoopback } from './loopback.ts'
 
@@ -31,7 +30,8 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   if (conf.isLoopback) return await delLoopback(context, call)
   requireState(conf.name)
   const files = networkFiles(conf.name)
-  await endKilledCalls(conf.delegatedIpam !== undefined)
+  const delegates = conf.delegatedIpam !== undefined
+  await endKilledCalls(delegates)
   const { meant, isCertain } = await askedFor(context, call, conf)
   // Nothing of it could be removed from here, and its record and reservations would be gone.
   for (const { record } of meant) requireOwnHost(record, context.identity)
@@ -45,19 +45,23 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
   if (!isCertain) await removeWithoutRecord(context, files, { call, conf, recorded, orPending })
-  const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
-  await settleKilledCalls(context, files, { release })
+  const release = releaseWith(context, call, { stdin: conf.stdin, delegates })
+  await settleKilledCalls(context, files, { release, delegates })
   const networks = new Set([conf.name, ...meant.map(({ record }) => record.key.network)])
   for (const network of networks) await removeWhenEmpty(context, networkFiles(network))
   // The configuration may have changed since: the lease is with whoever gave it.
   const leased = meant.find(({ record }) => record.delegatedIpam !== undefined)?.record
-  const isChained = meant.length > 0 && meant.every(({ record }) => record.key.role === 'chained')
-  const type = leased?.delegatedIpam ?? (isChained ? undefined : conf.delegatedIpam)
-  // The plugin knows a lease by the network's name at ADD.
-  const stdin = leased === undefined ? conf.stdin : withNetworkName(conf.stdin, leased.key.network)
-  // A chained entry's DEL that meant the main attachment, too, returns no lease: the main entry's DEL, next, does.
-  if (type !== undefined && conf.isWithoutIpam !== true)
+  const hasNone = meant.length > 0 && meant.every(({ record }) => isWithoutLease(record))
+  const type = leased?.delegatedIpam ?? (hasNone ? undefined : conf.delegatedIpam)
+  const stdin = leased === undefined ? conf.stdin : configurationOf(leased, conf.stdin)
+  // Of a record without the `ipam` of then, and by a configuration without any, the plugin would refuse it.
+  if (type !== undefined && !(conf.isWithoutIpam && leased?.ipam === undefined))
     await returnLease(context, { type, path: call.path, stdin, attachment: call })
+}
+
+/** Whether a record without a delegated plugin says that none was asked; one of the upstream chain's does not. */
+function isWithoutLease({ key, spec, adopted }: AttachmentRecord): boolean {
+  return key.role === 'chained' || (spec !== undefined && adopted === undefined)
 }
 
 /** What fails is reported where it could be written down, else thrown as CniError 11. */

@@ -3,7 +3,7 @@
 // configuration says which of them is meant.
 
 import { ownType } from '../../cni/invocation.ts'
-import { isObject } from '../../cni/json.ts'
+import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 
 /**
@@ -39,6 +39,26 @@ export function withNetworkName(stdin: string, network: string): string {
   try {
     const value: unknown = JSON.parse(stdin)
     return isObject(value) && value['name'] !== network ? JSON.stringify({ ...value, name: network }) : stdin
+  } catch {
+    return stdin
+  }
+}
+
+/** A configuration's `ipam` as JSON text; undefined without one. */
+export function ipamOf(stdin: string): string | undefined {
+  try {
+    return JSON.stringify(lookUp(asObject(JSON.parse(stdin)), 'ipam'))
+  } catch {
+    return undefined
+  }
+}
+
+/** The configuration with that `ipam`; the very text where it has that, or where the `ipam` is unknown or damaged. */
+export function withIpam(stdin: string, ipam: string | undefined): string {
+  if (ipam === undefined || ipamOf(stdin) === ipam) return stdin
+  try {
+    const others = Object.entries(asObject(JSON.parse(stdin))).filter(([key]) => key.toLowerCase() !== 'ipam')
+    return JSON.stringify({ ...Object.fromEntries(others), ipam: JSON.parse(ipam) })
   } catch {
     return stdin
   }

@@ -7,7 +7,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam, leased, refuse, type Script } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { addressesOf, attach, interfacesOf, ipamConf, later } from '../../support/traffic/pods.ts'
+import { addressesOf, attach, interfacesOf, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
 let host: Host
@@ -224,7 +224,29 @@ describe('a delegated IPAM plugin', () => {
     expect(host.cni('ADD', chained, call).code).toBe(0)
     expectSilent(host.cni('DEL', { ...chained, firewall: { ingressPolicy: 'same-bridge' } }, call))
     expectSilent(host.cni('DEL', { ...conf, prevResult: pod.result }, call))
-    expect(plugin.calls()).toEqual(['ADD', 'DEL'])
+    // The plugin had its `ipam` with the first of both.
+    expect(plugin.calls()).toEqual(['ADD', 'DEL', 'DEL'])
+    expectNothingLeft(host, before)
+  })
+
+  it.each<[string, object]>([
+    ['podcidr', netConf()],
+    ['another type', ipamConf({ type: 'trestle', subnet: '10.66.0.0/24' })],
+    ['another range', ipamConf({ type: 'scripted', range: 'b' })],
+  ])('gets the DEL with the ipam of its ADD, when the configuration has by now %s', (_, edited) => {
+    const plugin = install({ ADD: answer(), DEL: `grep -q '"range":"a"' stdin.DEL || { ${refuse(7, 'whose?')}; }` })
+    const given = ipamConf({ type: 'scripted', range: 'a' })
+    const pod = attach(host, given, { path: plugin.path })
+    expectSilent(later(host, 'DEL', { conf: edited, pod }))
+    expect(JSON.parse(plugin.stdin('DEL'))).toMatchObject({ name: 'net', ipam: { type: 'scripted', range: 'a' } })
+    expectNothingLeft(host, before)
+  })
+
+  it('gets no DEL of a pod that the pool gave its address', () => {
+    const plugin = install({ DEL: refuse(144, 'not mine') })
+    const pod = attach(host, netConf(), { path: plugin.path })
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(plugin.calls()).toEqual([])
     expectNothingLeft(host, before)
   })
 

@@ -106,6 +106,16 @@ describe('a signal in the middle of ADD', () => {
     expectNothingLeft(host, before)
   })
 
+  it('SIGKILL: the next ADD gives the lease back, also where the configuration has the pool by now', async () => {
+    const { ipam: plugin } = await killedSlow('exec sleep 1')
+    const call = { id: 'other', netns: host.pod('b'), path: plugin.path }
+    expect(host.cni('ADD', netConf(), call).code).toBe(0)
+    expect(plugin.calls()).toEqual(['ADD', 'DEL'])
+    expect(JSON.parse(plugin.stdin('DEL'))).toMatchObject({ name: 'net', ipam: { type: 'scripted' } })
+    expectSilent(host.cni('DEL', netConf(), call))
+    expectNothingLeft(host, before)
+  })
+
   it('SIGKILL: trestle gc leaves the lease to the next call that can give it back', async () => {
     const { ipam: plugin } = await killedSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
     const swept = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])

@@ -3,7 +3,12 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { configDigestAs, configDigest as digestOf, withNetworkName } from '../../../../src/plan/state/config-digest.ts'
+import {
+  configDigestAs,
+  configDigest as digestOf,
+  withIpam,
+  withNetworkName,
+} from '../../../../src/plan/state/config-digest.ts'
 
 const configDigest = (stdin: string) => digestOf({ stdin, role: 'main' })
 
@@ -49,5 +54,17 @@ describe('withNetworkName', () => {
     const other = { stdin: '{"mtu":9,"name":"b"}', role: 'main' } as const
     expect(configDigestAs(other, 'a')).toBe(configDigest('{"name":"a","mtu":9}'))
     expect(configDigestAs(other, 'a')).not.toBe(configDigest('{"name":"a","mtu":8}'))
+  })
+})
+
+describe('withIpam', () => {
+  it.each<[string, string, string | undefined, string]>([
+    ['the same', '{ "ipam": {"type":"a"} }', '{"type":"a"}', '{ "ipam": {"type":"a"} }'],
+    ['another, by any spelling', '{"IPAM":{"type":"b"},"x":1}', '{"type":"a"}', '{"x":1,"ipam":{"type":"a"}}'],
+    ['none by now', '{"podcidr":"10.1.0.0/24"}', '{"type":"a"}', '{"podcidr":"10.1.0.0/24","ipam":{"type":"a"}}'],
+    ['not recorded', '{ "ipam": {} }', undefined, '{ "ipam": {} }'],
+    ['damaged in the record', '{ "ipam": {} }', '{"typ', '{ "ipam": {} }'],
+  ])('%s', (_, stdin, ipam, expected) => {
+    expect(withIpam(stdin, ipam)).toBe(expected)
   })
 })
