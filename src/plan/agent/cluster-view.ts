@@ -281,9 +281,14 @@ type RangeJudge = (cidr: Cidr) => { readonly id: ProblemId; readonly why: string
 function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: Iterable<number>): RangeJudge {
   const { here, bounds, allowOverlap, apiServer } = viewer
   const addresses = ownNode === undefined ? [] : addressesHere(parsed(ownNode), here)
-  const subnets = allowOverlap ? [] : here.subnets.flatMap(({ dst, dev }) => ({ node: dev, cidr: parseCidr(dst) }))
-  const ofLinks = claimedRanges([...lengths, ...subnets.flatMap(({ cidr }) => cidr?.prefixLength ?? [])])
-  for (const { node, cidr } of subnets) if (cidr !== undefined) ofLinks.claim({ node, cidr })
+  const claimedBy = (isOfLink: boolean) => {
+    const subnets = here.subnets.filter((subnet) => !allowOverlap && subnet.isOfLink === isOfLink)
+    const all = subnets.flatMap(({ dst, dev }) => ({ node: dev, cidr: parseCidr(dst) }))
+    const claimed = claimedRanges([...lengths, ...all.flatMap(({ cidr }) => cidr?.prefixLength ?? [])])
+    for (const { node, cidr } of all) if (cidr !== undefined) claimed.claim({ node, cidr })
+    return claimed
+  }
+  const [ofLinks, ofOthers] = [claimedBy(true), claimedBy(false)]
   return (cidr) => {
     if (addresses.some((address) => includes(cidr, address)))
       return { id: 'BadPodCIDR', why: 'has the address of this node in it' }
@@ -293,7 +298,10 @@ function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: I
       const why = `is beyond ${bounds.map(formatCidr).join(', ')}: nothing is routed to it`
       return { id: 'BeyondClusterCIDR', why }
     }
-    const link = ofLinks.overlapping(cidr)
+    const other = ofOthers.overlapping(cidr)
+    // A wider route that a person or a VPN made loses to the route to the range.
+    const isWider = other !== undefined && other.cidr.prefixLength < cidr.prefixLength
+    const link = ofLinks.overlapping(cidr) ?? (isWider ? undefined : other)
     if (link === undefined) return undefined
     return {
       id: 'OverlapsHost',

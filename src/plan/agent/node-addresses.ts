@@ -58,8 +58,11 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
   const owners = new Map<string, string>()
   for (const { name, texts } of nodes) for (const text of texts) if (!owners.has(text)) owners.set(text, name)
   const own = new Set(here.addresses)
-  const subnets = here.subnets.flatMap(({ dst }) => parseCidr(dst) ?? [])
-  const edges = new Map(subnets.flatMap(edgesOf))
+  const subnets = here.subnets.flatMap(({ dst, isOfLink }) => {
+    const cidr = parseCidr(dst)
+    return cidr === undefined ? [] : { cidr, isOfLink }
+  })
+  const edges = new Map(subnets.flatMap(({ cidr }) => edgesOf(cidr)))
   return ({ name, addresses, texts, ofOneLink }: Listed): Judged => {
     const [kept, problems]: [string[], Problem[]] = [[], []]
     const tell = (text: string, why: string) =>
@@ -71,7 +74,7 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
       if (holder?.node === name) continue
       const wrong = wrongWith(text)
       if (wrong !== undefined) tell(text, wrong)
-      else if (holder !== undefined && !isOnSubnet(address))
+      else if (holder !== undefined && !isOnSubnet(address, holder.cidr))
         tell(text, `is in podCIDR ${formatCidr(holder.cidr)} of node ${holder.node}`)
       else {
         kept.push(text)
@@ -89,9 +92,10 @@ export function addressJudge({ self, nodes, claimed, here, allowOverlap }: Addre
     }
   }
 
-  /** A range around it is no pod range, whoever has it (OverlapsHost). */
-  function isOnSubnet(address: Address): boolean {
-    return !allowOverlap && subnets.some((subnet) => includes(subnet, address))
+  /** A range around it is no pod range, whoever has it (OverlapsHost): a wider route of a person overlaps none. */
+  function isOnSubnet(address: Address, range: Cidr): boolean {
+    const counts = subnets.filter(({ cidr, isOfLink }) => isOfLink || cidr.prefixLength >= range.prefixLength)
+    return !allowOverlap && counts.some(({ cidr }) => includes(cidr, address))
   }
 }
 

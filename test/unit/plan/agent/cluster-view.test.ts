@@ -203,6 +203,28 @@ describe('clusterView', () => {
     ])
   })
 
+  it('routes a range beside a wider route of a person, and none that such a route takes from', () => {
+    const b = node('b', ['10.0.2.0/24'], ['192.0.2.2', '10.0.2.7'])
+    const c = node('c', [], ['10.0.2.7'])
+    const seen = (dst: string, isOfLink: boolean) =>
+      view([self, b, c], { here: { ...here, subnets: [...here.subnets, { dst, dev: 'tun0', isOfLink }] } })
+    const wide = seen('10.0.0.0/8', false)
+    expect(wide.peers).toEqual([
+      { name: 'b', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] },
+      { name: 'c', ranges: [], addresses: [] },
+    ])
+    expect(idsOf(wide)).toEqual(['c NoPodCIDR', 'c BadInternalIP'])
+    for (const [dst, isOfLink] of [
+      ['10.0.0.0/8', true],
+      ['10.0.2.0/24', false],
+      ['10.0.2.128/25', false],
+    ] as const) {
+      const found = seen(dst, isOfLink)
+      expect(found.peers[0]?.ranges, dst).toEqual([])
+      expect(idsOf(found), dst).toContain('b OverlapsHost')
+    }
+  })
+
   it('is the same in whatever order the nodes come, and no two of its ranges overlap', () => {
     const range = fc
       .tuple(fc.integer({ min: 0, max: 7 }), fc.constantFrom(22, 24, 25))
