@@ -14,11 +14,12 @@ import type { Mode } from '../../model/attachment.ts'
 import type { ClusterNode } from '../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView, ownRanges, takenRanges } from '../../plan/agent/cluster-view.ts'
 import { allowsOverlap, withoutOverlap } from '../../plan/agent/conflist.ts'
-import { type Memory, rangesInUse } from '../../plan/agent/memory.ts'
+import { type Memory, rangesInUse, rememberedPeers } from '../../plan/agent/memory.ts'
 import type { ModeChoice, MtuWanted } from '../../plan/agent/new-pods.ts'
 import type { Here } from '../../plan/agent/node-addresses.ts'
 import type { PoolLook, Problem } from '../../plan/agent/problem.ts'
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
+import { readCluster } from '../../system/store/cluster.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { addressOf } from './access.ts'
 import {
@@ -58,6 +59,8 @@ export interface Known {
   view?: Made<ClusterView>
   cluster?: Made<Cluster>
   plan?: Made<RoutePlan>
+  /** Of the last round that could change routes. */
+  routeProblems?: readonly Problem[]
   remembered?: Made<Memory>
   here?: Made<Here>
   mode?: ModeChoice
@@ -70,7 +73,8 @@ export interface Known {
 }
 
 /**
- * A round's input. `nodes`: absent until a whole list was read; until then the round changes nothing of the cluster.
+ * A round's input. `nodes`: absent until a whole list was read; until then the round makes routes that are missing, and
+ * changes nothing else of the cluster.
  */
 export interface RoundInput {
   readonly settings: Settings
@@ -114,6 +118,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   await attempt('template', async () => settleTemplate(input, { mode: modeNow(input), podCidrs }))
   if (input.nodes !== undefined && ownNode !== undefined)
     problems.push(...(await settleCluster(input, input.nodes, attempt)))
+  else problems.push(...(await keepRoutes(input, attempt)))
   if (input.isWhole) await attempt('repair', () => repair(input))
   await attempt('pools', async () => lookAtPools(input, contextOf(input), podCidrs))
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
@@ -202,9 +207,12 @@ async function settleCluster(
   const view = viewOf(input, nodes, memory.memory)
   // Routes first, so that `ip` works while the rest is computed. A whole round waits for `ip` before nft begins: with
   // thousands of nodes, `ip` and nft each take as much memory as both may take here.
-  const routes = input.settings.isCloudRouted
-    ? undefined
-    : attempt('routes', () => settleRoutes(input, view, routeRules(input)))
+  const routes = attempt('routes', async () => {
+    // Routes of an agent without the option would win over the cloud's.
+    const routed = settings.isCloudRouted ? { peers: [], pods: [] } : view
+    known.routeProblems = await settleRoutes(input, routed, routeRules(input))
+    return []
+  })
   if (kept === undefined) await routes
   await Promise.all([
     routes,
@@ -213,7 +221,21 @@ async function settleCluster(
     attempt('memory', async () => keepMemory(input, view, memory)),
   ])
   if (isWhole) await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
-  return view.problems
+  return [...(known.routeProblems ?? []), ...view.problems]
+}
+
+/** Makes missing routes again while no list has this node: by the last agent's memory, once the table is unknown. */
+async function keepRoutes(input: RoundInput, attempt: Attempt): Promise<readonly Problem[]> {
+  const { known, settings } = input
+  if (known.routes === undefined && !settings.isCloudRouted)
+    await attempt('routes', async () => {
+      await lookForRoutes(input)
+      const peers = rememberedPeers(readMemory(settings.network, known.memory).memory)
+      const view = { peers, pods: readCluster()?.pods ?? [] }
+      known.routeProblems = await settleRoutes(input, view, { ...routeRules(input), isFromMemory: true })
+      return []
+    })
+  return known.routeProblems ?? []
 }
 
 /** The text of /readyz until a whole list was read. */

@@ -45,7 +45,9 @@ function routesNow({ routes, looked }: RoundInput['known']): readonly NodeRoute[
 }
 
 /** Inputs of the routes besides the cluster. */
-export type RouteRules = Pick<RouteFacts, 'isRouted' | 'allowOverlap'>
+export type RouteRules = Pick<RouteFacts, 'isRouted' | 'allowOverlap' | 'isFromMemory'>
+
+type RoutedView = Pick<ClusterView, 'peers' | 'pods'>
 
 /** A bound, because a peer has few addresses and each try takes a process. */
 const mostTries = 4
@@ -53,7 +55,7 @@ const mostTries = 4
 /** Makes the routes of the view. Returns obstacles, and the kernel's refusals. */
 export async function settleRoutes(
   input: RoutesInput,
-  view: ClusterView,
+  view: RoutedView,
   rules: RouteRules,
 ): Promise<readonly Problem[]> {
   const { settings, known } = input
@@ -81,11 +83,11 @@ export async function settleRoutes(
 const nothing: ReadonlySet<string> = new Set()
 
 /** Reuses an unchanged plan. A refused route is tried again once routes or links have changed. */
-function planNow({ known }: RoutesInput, view: ClusterView, table: RouteRules & Pick<RouteFacts, 'routes'>): RoutePlan {
+function planNow({ known }: RoutesInput, view: RoutedView, table: RouteRules & Pick<RouteFacts, 'routes'>): RoutePlan {
   const { peers, pods } = view
-  const { routes, isRouted, allowOverlap } = table
+  const { routes, isRouted, allowOverlap, isFromMemory = false } = table
   const planWith = (refused: ReadonlySet<string>) =>
-    madeFrom(known.plan, [view, routes, isRouted, allowOverlap, refused], () =>
+    madeFrom(known.plan, [view, routes, isRouted, allowOverlap, isFromMemory, refused], () =>
       planRoutes({ peers, pods, ...table, refused }),
     )
   known.plan = planWith(known.refused?.ways ?? nothing)

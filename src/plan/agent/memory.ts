@@ -21,6 +21,11 @@ export function decodeMemory(json: string): Memory {
   return decodeFile(memory, json) ?? emptyMemory
 }
 
+/** The peers that the cluster had when they were seen last. */
+export function rememberedPeers({ peers }: Memory): readonly Peer[] {
+  return peers.filter(({ goneSinceMs }) => goneSinceMs === undefined)
+}
+
 /** A node that was replaced comes back within this time, or is another one. */
 const forgetAfterMs = 3_600_000
 

@@ -11,6 +11,7 @@ import type { Problem, ProblemId } from './problem.ts'
 /**
  * `routes`: the main table of both families. `isRouted`: pods have links of their own, no bridge (mode ptp).
  * `allowOverlap`: a range may overlap a subnet of this node. `refused`: routes that the kernel has refused (`wayOf`).
+ * `isFromMemory`: the peers are of an earlier view, so that no route that is there is changed.
  */
 export interface RouteFacts {
   readonly peers: readonly Peer[]
@@ -18,6 +19,7 @@ export interface RouteFacts {
   readonly routes: readonly NodeRoute[]
   readonly isRouted: boolean
   readonly allowOverlap: boolean
+  readonly isFromMemory?: boolean
   readonly refused: ReadonlySet<string>
 }
 
@@ -59,7 +61,11 @@ export function planRoutes(facts: RouteFacts): RoutePlan {
     ...routed.flatMap((each) => each.wanted),
     ...(facts.isRouted ? facts.pods.filter((range) => !cutsOff(range, facts)).map((dst) => ({ dst })) : []),
   ]
-  const changes = [...removals(table.own, wanted), ...additions(table.own, wanted)]
+  const there = new Set(table.own.map(({ dst }) => dst))
+  const missing = wanted.filter(({ dst }) => !there.has(dst))
+  const changes = facts.isFromMemory
+    ? additions([], missing)
+    : [...removals(table.own, wanted), ...additions(table.own, wanted)]
   const problems = routed.flatMap((each) => each.problems)
   return { changes, wanted: wanted.length, problems, beside: table.beside }
 }

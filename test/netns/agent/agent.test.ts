@@ -68,6 +68,11 @@ function agent(...more: string[]): Running {
   return started
 }
 
+/** Takes the routes by the uplink away, and its address of IPv6. */
+function flap(): void {
+  for (const state of ['down', 'up']) runLine(host, `ip link set up0 ${state}`)
+}
+
 /** Words before an agent that runs this shell script for a program. */
 function withWrapper(program: string, script: string): readonly string[] {
   const [directory, path] = [`${files.root}/wrapped`, process.env['PATH']]
@@ -204,8 +209,44 @@ describe('trestle agent', () => {
     await running.seen(({ message }) => message === 'waiting for a Node named self', 'the waiting')
     expect(routes()).toEqual(toTwo)
     expect(existsSync(files.conflist)).toBe(true)
+    flap()
+    await until(() => routes().includes('10.244.2.0/24 via 192.0.2.12 dev up0'), 'the route after a flap of the link')
     await api.order({ put: [own] })
     await until(() => routes().length === 0, 'no routes')
+  })
+
+  it('makes routes again that go while it has no list, by what the last agent knew, and removes none', async () => {
+    await api.order({ put: [own, two, three] })
+    const first = agent()
+    await first.seen(isReady, 'ready')
+    await api.order({ delete: ['three'] })
+    await until(() => routes().length === 2, 'the routes to node two')
+    await first.end()
+    await api.order({ answer: 503 })
+    const second = agent('--look', '3600')
+    await second.seen(({ message }) => message === 'API server', 'the failure')
+    flap()
+    runLine(host, 'ip route add 10.244.99.0/24 via 192.0.2.99 proto 116 metric 116')
+    await until(() => routes().length === 2, 'the route after a flap of the link')
+    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.12 dev up0', '10.244.99.0/24 via 192.0.2.99 dev up0'])
+    await api.order({ answer: 0 })
+    await second.seen(isReady, 'ready')
+    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.12 dev up0'])
+  })
+
+  it('tells of no problem that it is over because a change of routes failed', async () => {
+    const fail = `${files.root}/fail`
+    await api.order({ put: [own, nodeObject('behind', { cidrs: ['10.244.8.0/24'], addresses: ['198.51.100.8'] })] })
+    const wrapper = `case "$*" in *-force*) [ ! -e ${fail} ] || exit 1 ;; esac; exec ip "$@"`
+    const running = startAgent(host, files, [], withWrapper('ip', wrapper))
+    agents.push(running)
+    await running.seen(({ problem }) => problem === 'NotOnSegment', 'the problem')
+    writeFileSync(fail, '')
+    await api.order({ put: [two] })
+    await running.seen(({ message }) => message === 'round failed', 'the failure')
+    rmSync(fail)
+    await until(() => routes().length === 2, 'routes to node two')
+    expect(running.lines.filter(({ message }) => String(message).startsWith('over:'))).toEqual([])
   })
 
   it('says once that the network is available, and takes heartbeats for nothing', async () => {
@@ -523,7 +564,6 @@ describe('trestle agent', () => {
     expect(routes()).toEqual([...toTwo, 'unreachable 10.244.1.0/24', 'unreachable fd00:10:244:1::/64 dev lo'].sort())
     await api.seen(({ method }) => method === 'PATCH', 'the condition')
     await routed.end()
-    for (const family of ['-4', '-6']) host.run('ip', [family, 'route', 'flush', 'proto', '116'])
     const cloudy = agent('--cloud-routes')
     await cloudy.seen(isReady, 'ready')
     expect(routes()).toEqual([])
