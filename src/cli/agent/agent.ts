@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's life: rounds, one at a time, that the cluster, the kernel, directories and the clock ask for.
 
+import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
+import { stateRoot } from '../../system/files/state.ts'
 import { writeAgentProblems } from '../../system/store/agent-problems.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import { sweep } from '../gc/gc.ts'
@@ -80,14 +82,12 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
     reporter: openReporter({ node: settings.node, open, signal, log, metrics }),
     acceptNews: openAcceptNews(signal, () => ask(life, 'all')),
   }
-  const server = settings.listen && serveHealth(settings.listen, healthOf(life), log)
+  if (settings.listen) serveHealth(settings.listen, healthOf(life), { log, signal })
   follow(life)
   ask(life, 'all')
   await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   clearTimeout(life.timer)
   clearTimeout(life.grace)
-  server?.close()
-  server?.closeAllConnections()
   log('info', 'ended: the network of pods stays as it is')
 }
 
@@ -257,6 +257,8 @@ function healthOf(life: Life) {
   return {
     metrics: life.metrics,
     isStuck: () => {
+      const lost = removedDirectory(life.settings)
+      if (lost !== undefined) return `${lost} was removed on the node: the container has to start again`
       const sinceMs = life.startedMs === undefined ? 0 : performance.now() - life.startedMs
       return sinceMs > stuckMs ? `a round has been at work for ${Math.round(sinceMs / 1000)} s` : undefined
     },
@@ -269,6 +271,12 @@ function healthOf(life: Life) {
       return isDone ? undefined : (waitsFor ?? failures.join('; '))
     },
   }
+}
+
+/** A directory that was removed while the container has it mounted: one of the same name is another directory. */
+function removedDirectory({ confDir, binDir }: Settings): string | undefined {
+  const directories = [confDir, binDir, stateRoot()]
+  return directories.find((directory) => statSync(directory, { throwIfNoEntry: false })?.nlink === 0)
 }
 
 // Garbage collection by the agent: `trestle gc --apply` with the runtime's list of sandboxes. Without an answer of the

@@ -104,11 +104,14 @@ interface Health {
   readonly metrics: Metrics
 }
 
-/** Serves `/healthz`, `/readyz` and `/metrics`. With a taken port the agent logs an error and continues. */
+/** After this time a taken port is tried again: a former agent that was not waited for may hold it. */
+const portAgainMs = 3000
+
+/** Serves `/healthz`, `/readyz` and `/metrics` until the signal. The agent goes on while it cannot. */
 export function serveHealth(
   at: { host: string; port: number },
   { isStuck, isUnready, problems, metrics }: Health,
-  log: Log,
+  { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
 ): Server {
   const verdict = (wrong: string | undefined) =>
     wrong === undefined ? { code: 200, text: 'ok\n' } : { code: 503, text: `${wrong}\n` }
@@ -135,8 +138,18 @@ export function serveHealth(
   })
   server.requestTimeout = 10_000
   server.maxConnections = 64
-  server.on('error', (error) => log('error', 'health and metrics are not served', { ...at, error: error.message }))
-  server.listen(at.port, at.host)
+  const listen = () => signal.aborted || server.listen(at.port, at.host)
+  let isTold = false
+  server.on('error', (error: NodeJS.ErrnoException) => {
+    if (!isTold) log('error', 'health and metrics are not served', { ...at, error: error.message })
+    isTold = true
+    if (error.code === 'EADDRINUSE') setTimeout(listen, portAgainMs).unref()
+  })
+  signal.addEventListener('abort', () => {
+    server.close()
+    server.closeAllConnections()
+  })
+  listen()
   return server
 }
 

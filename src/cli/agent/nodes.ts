@@ -22,6 +22,9 @@ const silenceMs = 100_000
 /** Base of the watch's life; a random part keeps agents from reconnecting at the same time. */
 const watchS = 480
 
+/** A watch that was open for so long has succeeded, however it ends. */
+const livedMs = 3000
+
 /** A watch of the nodes. `onChange`: a field in use has changed; `onError`: the API server failed. */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
@@ -157,7 +160,15 @@ async function watchOnce({ access, nodes, state }: Watching, request: WatchReque
     timeoutSeconds: `${Math.round(watchS * (0.75 + Math.random() / 2))}`,
   })
   const path = `/api/v1/nodes?${query}`
-  await readApi(access, { method: 'GET', path }, { onChunk, silenceMs, signal: request.signal })
+  const started = performance.now()
+  try {
+    await readApi(access, { method: 'GET', path }, { onChunk, silenceMs, signal: request.signal })
+  } catch (error) {
+    // A load balancer cuts a watch that carries nothing.
+    if (!(error instanceof ApiError && error.isCut) || performance.now() - started < livedMs) throw error
+    await sleep(backoffMs(1, Math.random()), undefined, { signal: request.signal })
+  }
+  Object.assign(state, { failures: 0, lastError: '' })
 }
 
 /** Applies an event. Returns whether a field in use has changed. */

@@ -13,10 +13,14 @@ interface ApiRequest {
   readonly type?: string
 }
 
-/** A failed request. `status`: 0 without an answer. `retryAfterMs`: the wait that the server asks for. */
+/**
+ * A failed request. `status`: 0 without an answer. `retryAfterMs`: the wait that the server asks for. `isCut`: the
+ * connection was closed within a good answer.
+ */
 export class ApiError extends Error {
   readonly status: number
   readonly retryAfterMs: number
+  isCut = false
   constructor(message: string, status = 0, retryAfterMs = 0) {
     super(message)
     this.name = 'ApiError'
@@ -77,11 +81,16 @@ export async function readApi(access: Access, request: ApiRequest, reading: Read
   ]
   const signal = AbortSignal.any(signals.filter((each) => each !== undefined))
   await new Promise<void>((resolve, reject) => {
-    const failed = (error: Error) => reject(new ApiError(`${method} ${url.pathname}: ${error.message}`))
+    let isAnswered = false
+    const failed = (error: NodeJS.ErrnoException) => {
+      const failure = new ApiError(`${method} ${url.pathname}: ${error.message}`)
+      reject(Object.assign(failure, { isCut: isAnswered && error.code === 'ECONNRESET' }))
+    }
     const door = url.protocol === 'http:' ? http : https
     const sent = door.request(url, { ...options, signal }, (response) => {
       const { statusCode = 0, headers } = response
       const isGood = statusCode >= 200 && statusCode < 300
+      isAnswered = isGood
       const { onChunk, text: answer } = isGood ? { onChunk: reading.onChunk, text: () => '' } : collector()
       response.on('error', failed)
       response.on('data', (chunk: Buffer) => {

@@ -30,7 +30,7 @@ export async function runUninstall(settings: Settings, signal: AbortSignal): Pro
   let waitsFor: string | undefined = 'the first try is at work'
   const isStuck = () => undefined
   const health = { metrics: openMetrics(TRESTLE_VERSION), isStuck, isUnready: () => waitsFor, problems: () => [] }
-  const server = settings.listen && serveHealth(settings.listen, health, log)
+  if (settings.listen) serveHealth(settings.listen, health, { log, signal })
   log('info', 'uninstall started', { node: settings.node, version: TRESTLE_VERSION })
   while (waitsFor !== undefined && !signal.aborted) {
     const found = await removeEverything(settings, log, signal).catch((thrown) => oneLine(toCniError(thrown).message))
@@ -39,13 +39,11 @@ export async function runUninstall(settings: Settings, signal: AbortSignal): Pro
     if (waitsFor !== undefined) await sleep(againMs, undefined, { signal }).catch(() => undefined)
   }
   if (waitsFor === undefined) log('info', 'uninstalled: nothing of trestle is left on this node')
-  if (server !== undefined && waitsFor === undefined)
+  if (settings.listen && waitsFor === undefined)
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-  server?.close()
-  server?.closeAllConnections()
 }
 
 /** Returns the obstacle; undefined when nothing is left. Throws CniError when the look fails. */

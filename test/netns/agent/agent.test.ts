@@ -73,6 +73,13 @@ function flap(): void {
   for (const state of ['down', 'up']) runLine(host, `ip link set up0 ${state}`)
 }
 
+/** Status and text of an answer of the agent. */
+function asked(path: string): string {
+  const fetched = `fetch('http://127.0.0.1:9917/${path}')`
+  const get = `${fetched}.then(async (found) => console.log(found.status, await found.text()))`
+  return host.run(process.execPath, ['-e', get]).stdout.trim()
+}
+
 /** Words before an agent that runs this shell script for a program. */
 function withWrapper(program: string, script: string): readonly string[] {
   const [directory, path] = [`${files.root}/wrapped`, process.env['PATH']]
@@ -179,6 +186,20 @@ describe('trestle agent', () => {
       // What else was asked for meanwhile is over.
       await sleep(3000)
     }
+  })
+
+  it('is to be started again where a directory of the node that it has mounted was removed', async () => {
+    const [confDir, mount] = [dirname(files.conflist), `${files.root}/mounted`]
+    mkdirSync(mount)
+    await api.order({ put: [own] })
+    const script = `mount --bind ${confDir} ${mount}; exec "$@"`
+    const running = startAgent(host, files, ['--conf-dir', mount], ['unshare', '--mount', 'sh', '-ec', script, 'sh'])
+    agents.push(running)
+    await running.seen(isReady, 'ready')
+    expect(asked('healthz')).toBe('200 ok')
+    rmSync(confDir, { recursive: true })
+    mkdirSync(confDir)
+    expect(asked('healthz')).toBe(`503 ${mount} was removed on the node: the container has to start again`)
   })
 
   it('has nothing of the other commands in memory', async () => {
@@ -605,9 +626,7 @@ describe('trestle agent', () => {
   it('says in its readiness why it has no list of nodes', async () => {
     await api.order({ answer: 403 })
     agent()
-    const get =
-      "fetch('http://127.0.0.1:9917/readyz').then((answer) => answer.text()).then((text) => console.log(text))"
-    const readiness = () => host.run(process.execPath, ['-e', get]).stdout
+    const readiness = () => asked('readyz')
     await until(() => readiness().includes('to list the nodes: GET /api/v1/nodes: 403 the double'), readiness)
   })
 

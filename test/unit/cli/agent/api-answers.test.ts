@@ -128,6 +128,21 @@ async function until(test: () => boolean): Promise<void> {
   while (!test() && !end.signal.aborted) await new Promise((resolve) => setImmediate(resolve))
 }
 
+it('takes the end of a watch that a load balancer cuts for no failure', { timeout: 20_000 }, async () => {
+  const asked: number[] = []
+  const open = await serve((request, response) => {
+    if (!request.url?.includes('watch=true')) return void response.end(list([node('a')]))
+    asked.push(performance.now())
+    response.flushHeaders()
+    setTimeout(() => response.socket?.destroy(), 3200)
+  })
+  const errors: string[] = []
+  const onError = (error: Error) => errors.push(error.message)
+  watchNodes({ open, signal: end.signal, onChange: () => undefined, onError })
+  await until(() => asked.length > 1)
+  expect(errors).toEqual([])
+})
+
 it('keeps ten events waiting, however many problems begin while the server is slow', async () => {
   const held: (() => void)[] = []
   const bodies: string[] = []
@@ -194,6 +209,22 @@ it('clears the condition although no event is taken, and drops an event that the
   expect(asked.filter((each) => each === 'a')).toHaveLength(3)
 })
 
+it('serves health on a port that a former agent leaves later, and says once that it is taken', async () => {
+  const held = createServer((_, response) => void response.end('former'))
+  await new Promise<void>((resolve) => held.listen(0, '127.0.0.1', resolve))
+  const { port } = held.address() as AddressInfo
+  const logged: string[] = []
+  const log = (_: string, message: string) => void logged.push(message)
+  const [metrics, nothing] = [openMetrics('0'), () => undefined]
+  const health = { metrics, isStuck: nothing, isUnready: nothing, problems: () => [] }
+  const server = serveHealth({ host: '127.0.0.1', port }, health, { log, signal: end.signal })
+  await until(() => logged.length > 0)
+  held.close()
+  await new Promise<void>((resolve) => server.once('listening', resolve))
+  expect(await fetch(`http://127.0.0.1:${port}/healthz`).then((answer) => answer.text())).toBe('ok\n')
+  expect(logged).toEqual(['health and metrics are not served'])
+})
+
 it('answers 500 for metrics that cannot be read, and lives', async () => {
   const logged: string[] = []
   const metrics = openMetrics('0', {
@@ -203,8 +234,8 @@ it('answers 500 for metrics that cannot be read, and lives', async () => {
     calls: () => [],
   })
   const health = { metrics, isStuck: () => undefined, isUnready: () => undefined, problems: () => [] }
-  const server = serveHealth({ host: '127.0.0.1', port: 0 }, health, (_, message) => logged.push(message))
-  servers.push(server)
+  const log = (_: string, message: string) => void logged.push(message)
+  const server = serveHealth({ host: '127.0.0.1', port: 0 }, health, { log, signal: end.signal })
   await new Promise<void>((resolve) => server.once('listening', resolve))
   const { port } = server.address() as AddressInfo
   const answer = await fetch(`http://127.0.0.1:${port}/metrics`)
