@@ -11,7 +11,7 @@ export const agentCommand: Command = {
   description: [
     "Runs on every node until a signal. The agent waits for the node's podCIDRs and writes the configuration, keeps",
     'routes to the podCIDRs of all other nodes, repairs damage, and collects garbage. Its log is JSON, a line each.',
-    'The agent needs rights to get, list and watch nodes, to patch the status of its node, and to create events.',
+    'The agent needs rights to list and watch nodes, to patch the status of its node, and to create events.',
     'After its end the network of pods stays. docs/kubernetes.md has the manifest.',
   ].join('\n'),
   options: {

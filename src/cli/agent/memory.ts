@@ -14,6 +14,9 @@ import { madeFrom } from './routes.ts'
 
 const file = () => `${stateRoot()}/agent.json`
 
+/** 5000 nodes of both families take 1 MB, and as many may have gone within the last hour. */
+const mostBytes = 16 * 1024 * 1024
+
 /** The memory, and the text of its last write. */
 export interface KeptMemory {
   readonly memory: Memory
@@ -25,7 +28,7 @@ export interface KeptMemory {
  * have anything else.
  */
 export function readMemory(network: string, before?: KeptMemory): KeptMemory {
-  const found = readText(file())
+  const found = readText(file(), mostBytes)
   const { text } = typeof found === 'object' ? found : { text: '' }
   const known = text === before?.text ? before.memory : text === '' ? emptyMemory : decodeMemory(text)
   const memory = withRangesOf(known, liveGateways(network))

@@ -20,7 +20,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** No file of ours is longer, and none that is longer is read. */
+/** No file of ours but the agent's memory is longer, and none that is longer is read. */
 export const limitBytes = 1024 * 1024
 let written = 0
 
@@ -29,9 +29,9 @@ const neverOurs = ['ELOOP', 'ENXIO', 'ENODEV', 'ENAMETOOLONG']
 
 /**
  * The text of a file; undefined when there is none; 'unreadable' for a directory, link, pipe, device or a file over
- * 1 MiB. Throws what may be over the next time: too many open files say nothing about this one.
+ * `mostBytes`. Throws what may be over the next time: too many open files say nothing about this one.
  */
-export function readText(path: string): { readonly text: string } | 'unreadable' | undefined {
+export function readText(path: string, mostBytes = limitBytes): { readonly text: string } | 'unreadable' | undefined {
   let fd: number
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -43,7 +43,7 @@ export function readText(path: string): { readonly text: string } | 'unreadable'
   }
   try {
     const stat = fstatSync(fd)
-    return stat.isFile() && stat.size <= limitBytes ? { text: readFileSync(fd, 'utf8') } : 'unreadable'
+    return stat.isFile() && stat.size <= mostBytes ? { text: readFileSync(fd, 'utf8') } : 'unreadable'
   } finally {
     closeSync(fd)
   }
