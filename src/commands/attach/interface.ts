@@ -20,7 +20,6 @@ import {
   cureInPod,
   interfaceExists,
   isPairTaken,
-  keepMacPlan,
   type Making,
   orphanLinkPlan,
   podPlan,
@@ -84,7 +83,6 @@ interface Made {
  */
 type State =
   | { readonly at: 'as configured' }
-  | { readonly at: 'other bridge'; readonly tried: Failure }
   | {
       readonly at: 'to set up'
       readonly tried?: Failure | undefined
@@ -112,10 +110,6 @@ async function makeInterface(port: InterfacePort, facts: AddFacts): Promise<Made
     switch (state.at) {
       case 'as configured':
         state = await runUsual(port, making)
-        break
-      case 'other bridge':
-        wellEnded(await port.run(keepMacPlan(making)))
-        state = { at: 'to set up', tried: state.tried, isFirstTry: false, isCleared: false }
         break
       case 'to set up':
         state = await setUpAround(port, making, state)
@@ -161,11 +155,10 @@ async function runUsual(port: InterfacePort, making: Making): Promise<State> {
   const { plan, links, rules, side } = usualPlan(making)
   const run = await runWithCures(port, plan, side)
   const failed = outcomeOf(run, links)?.failed
-  if (failed?.reason === 'unproven') return { at: 'other bridge', tried: failed }
   if (failed !== undefined) {
     if (failed.reason === undefined) throw failed.error
     throwConflict(making, failed)
-    // The bridge is gone or changed, or an orphan of ours is in the way.
+    // The bridge is gone, changed or another one, or an orphan of ours is in the way.
     return { at: 'to set up', tried: failed, isFirstTry: false, isCleared: false }
   }
   throwFailure(making, unrepairable(run, rules))

@@ -5,7 +5,15 @@
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
 import type { NetworkFacts } from '../../plan/order/facts.ts'
 import { missingLast, staleFlows } from '../../plan/order/interface.ts'
-import { isOvertaken, needsVlans, rebuiltRules, type SetUp, setUp } from '../../plan/order/set-up.ts'
+import {
+  isOvertaken,
+  needsVlans,
+  rebuiltRules,
+  type SetUp,
+  type Situation,
+  setUp,
+  withoutGateways,
+} from '../../plan/order/set-up.ts'
 import { type Failure, failureIn, type PlanRun, wellEnded } from '../../plan/order/stage.ts'
 import type { RunPort } from '../call/beside.ts'
 import type { HostLook, RulesPort, SharedPort } from './ports.ts'
@@ -34,7 +42,7 @@ export async function setUpShared(
       const shared = await port.lookAtHost({ network, unlessMade: unlessMade && looks === 1, abandoned, spec })
       if (shared.isMade) return { at: 'made' }
       const vlans = needsVlans(shared, setting) ? await port.lookAtVlans() : undefined
-      const making = setUp({ shared, vlans, machineId }, setting)
+      const making = await setUpOrLeave(port, { shared, vlans, machineId }, setting)
       const run = await port.run(making.plan)
       const failed = failureIn(run)
       if (failed === undefined) {
@@ -46,6 +54,17 @@ export async function setUpShared(
       if (looks === mostLooks || !isOvertaken(making, run)) return { at: 'failed', failed }
     }
   })
+}
+
+/** A refusal leaves nothing of ours on a bridge of others. */
+async function setUpOrLeave(port: RunPort, situation: Situation, setting: SetUp) {
+  try {
+    return setUp(situation, setting)
+  } catch (error) {
+    const plan = withoutGateways(situation.shared, setting)
+    if (plan.stages.length > 0) await port.run(plan)
+    throw error
+  }
 }
 
 /**

@@ -7,8 +7,10 @@ import { driverOf } from '../../drivers/drivers.ts'
 import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
+import { bridgeMac } from '../../model/names.ts'
 import { isMaking, type Op, withoutRepeats } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
+import { isOursStill } from '../../plan/ipam/bridge-addresses.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
 import { acceptingAll } from '../../plan/order/earlier-networks.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
@@ -29,7 +31,7 @@ import { allNetworks, allRecords, knownNetwork } from '../../system/store/record
 import { CommandError } from '../../tools/command-error.ts'
 import { settleHostAccepts } from '../attach/shared-port.ts'
 import type { CallContext } from '../call/context.ts'
-import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
+import { earlierInUse, liveSpecs, networksHere, placedPods, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
 import { missingState } from '../recover/recover.ts'
@@ -127,10 +129,14 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
     unpluggedPorts(network.name, { attachments: all, host }, portOf(network, attachments)),
   )
   const ports = [...attachments, ...unplugged].flatMap(({ port }) => port?.bridge ?? [])
-  // In the range of a bridge that is gone and has no pods, another network may be by now: an ADD looks at that.
-  const standing = networks.filter(
-    ({ bridge }) => !bridge || host.links.has(bridge.name) || ports.includes(bridge.name),
-  )
+  // In the range of a bridge that is gone and has no pods, another network may be by now, and the bridge of that name
+  // another program's: an ADD looks at that.
+  const around = { networks, pods: placedPods(context, current), host }
+  const standing = networks.filter(({ bridge }) => {
+    const ownMac = bridgeMac(bridge?.name ?? '', machineId())
+    if (bridge === undefined || bridge.mac !== ownMac) return true
+    return host.links.has(bridge.name) ? isOursStill(bridge, { ...around, ownMac }) : ports.includes(bridge.name)
+  })
   const ops = [...linkOps(standing, attachments), ...unplugged.flatMap(portOps), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
   return { differences, rules, ...withoutLink(all.filter((spec) => !isThere(spec))) }

@@ -33,7 +33,7 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
   if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
   if (bridge.vlanFiltering && link.vlanFiltering !== true) throw noVlans(bridge.name)
   const dev = gatewayLink(bridge)
-  const known = input.others.flatMap((other) =>
+  const known = [...input.others, ...leftHere(input, dev)].flatMap((other) =>
     other.bridge !== undefined && gatewayLink(other.bridge) === dev ? other.bridge.addresses : [],
   )
   const isOwn = (address: string) => !known.includes(address) || isKeptOnce(address, bridge.addresses)
@@ -53,6 +53,13 @@ export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
     cidr,
     why: `take ${cidr} off ${dev}`,
   }))
+}
+
+/** Networks of others as live pods were made with them, which are elsewhere by now. */
+function leftHere({ network, pods }: AddressQuestion, dev: string) {
+  return pods.flatMap(({ key, gatewayLink: link, made }) =>
+    made !== undefined && link === dev && key.network !== network.name ? made : [],
+  )
 }
 
 type Bridge = Pick<BridgeSpec, 'name' | 'gateway'>
@@ -91,6 +98,23 @@ export function gatewaysOver(bridge: Bridge, { networks, pods, host, ownMac }: G
   return (host.links.get(dev)?.addresses ?? []).filter(
     (address) => put.some((gateway) => gateway.address === address) && !needed.includes(bareAddress(address)),
   )
+}
+
+/**
+ * Whether a bridge of our making that has another MAC by now is to be ours again: nothing of others is plugged in, and
+ * live pods are, or it has no address of others.
+ */
+export function isOursStill(bridge: Bridge, { networks, pods, host, ownMac }: GatewayFacts): boolean {
+  const link = host.links.get(bridge.name)
+  if (link === undefined || link.mac === ownMac) return true
+  const ports = portsOf(bridge, host)
+  const own = pods.filter((pod) => ports.some(({ name }) => name === pod.link))
+  if (own.length < ports.length) return false
+  const put = networks
+    .flatMap(gatewaysPut)
+    .flatMap((gateway) => (gateway.bridge === bridge.name ? gateway.address : []))
+  const isOfOthers = (address: string) => !address.startsWith('fe80:') && !put.includes(address)
+  return own.some(({ isMade }) => isMade) || !link.addresses.some(isOfOthers)
 }
 
 /** The gateways that trestle has put on bridges for a network, by its record. */

@@ -108,14 +108,6 @@ export function curedPodPlan({ pod, all }: PodSide, run: PlanRun, cures: readonl
   }
 }
 
-/** Gives a bridge that somebody made anew its former MAC: the pods know the gateway by it. */
-export function keepMacPlan(making: Making): Plan {
-  return planOfOne('keep the MAC', 'somebody has made the bridge anew', {
-    kind: 'batch',
-    ops: ownBridgeMacOps(making),
-  })
-}
-
 export function orphanLinkPlan(links: readonly string[]): Plan {
   const ops = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the orphan ${dev}` }))
   return planOfOne('remove what is left', 'a link of this attachment is left without a record', { kind: 'batch', ops })
@@ -134,6 +126,7 @@ export function settingOf(making: Making, tried: Failure | undefined): SetUp {
     key: facts.key,
     subnets: subnetsOf(facts.conf, ips),
     abandoned: facts.ranges.abandoned,
+    isOtherBridge: tried?.reason === 'unproven',
   }
 }
 

@@ -3,7 +3,7 @@
 // kernel: everything of every live attachment, not only the caller's part (docs/design.md, "ADD").
 // commands/attach/set-up.ts runs them under the machine's lock.
 
-import { bridgeSysctlOps, type Port } from '../../drivers/bridge.ts'
+import { bridgeSysctlOps, keepBridgeOps, ownMacOps, type Port } from '../../drivers/bridge.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../../drivers/network.ts'
 import { mergeNetworks } from '../../drivers/specs.ts'
 import { gatewayLink } from '../../features/bridge-port.ts'
@@ -12,7 +12,7 @@ import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { type Op, withoutRepeats } from '../../model/op.ts'
-import { agreeOnAddresses, withFormerGateways } from '../ipam/bridge-addresses.ts'
+import { agreeOnAddresses, isOursStill, withFormerGateways } from '../ipam/bridge-addresses.ts'
 import { isAbandoned, judgePlaces, overlapError, wasSetUp } from '../ipam/range-overlap.ts'
 import { difference } from './difference.ts'
 import { acceptingAll, earlierNetworks } from './earlier-networks.ts'
@@ -34,6 +34,8 @@ export interface SetUp {
   readonly subnets?: readonly string[]
   /** Links of bridges that make room, where nobody uses them still. */
   readonly abandoned?: readonly string[]
+  /** The usual plan has put the gateways on a bridge that is not the one it was. */
+  readonly isOtherBridge?: boolean
 }
 
 /** A set-up: its plan, and what follows when it has ended well. */
@@ -47,7 +49,7 @@ interface SettingUp {
   readonly all: readonly NetworkSpec[]
 }
 
-interface Situation {
+export interface Situation {
   readonly shared: NetworkFacts
   readonly vlans?: ReadonlyMap<string, readonly number[]> | undefined
   readonly machineId: string
@@ -62,10 +64,13 @@ export function needsVlans(shared: NetworkFacts, setting: SetUp): boolean {
 
 /** Makes what is missing of the network. Throws CniError 108 for its bridge's address, 110 for its ranges. */
 export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): SettingUp {
-  const network = networkIn(shared, setting)
-  const others = shared.networks.filter(({ name }) => name !== network.name)
-  if (!setting.mayOverlap) requireApart({ network, others, shared }, setting)
-  const links = linksOf(network, shared, setting)
+  const found = networkIn(shared, setting)
+  const others = shared.networks.filter(({ name }) => name !== found.name)
+  if (!setting.mayOverlap) requireApart({ network: found, others, shared }, setting)
+  const network = withOwnMac({ network: found, others, shared }, machineId)
+  const isThere = shared.host?.links.has(network.bridge?.name ?? '')
+  const macOps = network.bridge && isThere ? ownMacOps(network.bridge, machineId) : []
+  const links = [...macOps, ...linksOf(network, shared, setting)]
   const { sysctls, before, pods } = shared
   const seen = { sysctls, ...(vlans && { vlans }) }
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
@@ -97,6 +102,33 @@ function without(host: ObservedNamespace, ops: readonly Op[]): ObservedNamespace
     links.set(op.dev, { ...link, addresses: link.addresses.filter((cidr) => cidr !== op.cidr) })
   }
   return { ...host, links }
+}
+
+/** A bridge of our making that somebody has made anew gets its MAC again: the pods know the gateway by it. */
+function withOwnMac({ network, others, shared }: Around, machineId: string): NetworkSpec {
+  const { bridge } = network
+  const { before, host, pods } = shared
+  if (bridge === undefined || host === undefined || before?.bridge?.name !== bridge.name) return network
+  const ownMac = bridgeMac(bridge.name, machineId)
+  const networks = [network, before, ...others]
+  if (before.bridge.mac !== ownMac || !isOursStill(bridge, { networks, pods, host, ownMac })) return network
+  return { ...network, bridge: { ...bridge, mac: ownMac } }
+}
+
+/** Takes off another program's bridge the gateways that the usual plan has put there; none where live pods have them. */
+export function withoutGateways({ host, pods }: NetworkFacts, { network, isOtherBridge }: SetUp): Plan {
+  const { bridge } = network
+  const hasPods = pods.some(({ gatewayLink: link, isMade }) => isMade && link === bridge?.name)
+  const there = host?.links.get(bridge?.name ?? '')?.addresses ?? []
+  const put =
+    bridge === undefined || bridge.gateway !== undefined || !isOtherBridge || hasPods ? [] : keepBridgeOps(bridge)
+  const ops = put.flatMap((op): readonly Op[] => {
+    if (op.kind !== 'addr.replace' || !there.includes(op.cidr)) return []
+    const { dev, cidr } = op
+    return [{ in: 'host', kind: 'addr.del', dev, cidr, why: `take ${cidr} off ${dev}` }]
+  })
+  const stages: readonly Stage[] = [{ id: 'gateways', run: { kind: 'batch', ops }, after: [] }]
+  return planOf({ id: 'leave the bridge', because: 'it is of another program', stages })
 }
 
 function networkIn(shared: NetworkFacts, setting: SetUp): NetworkSpec {

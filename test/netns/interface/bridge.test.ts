@@ -3,7 +3,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, inPodJson, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
@@ -92,6 +92,48 @@ describe('a bridge of ours', () => {
     ip('link del cni0')
     const second = attach(host, netConf(), { id: 'b' })
     expect(host.inPod(first.netns, 'ping', ['-c1', '-w10', second.address]).code).toBe(0)
+  })
+
+  it.each(['no port', 'a port of it'])(
+    'of another program that has taken its name is refused and left alone, and again: %s',
+    (port) => {
+      expectSilent(later(host, 'DEL', { conf: netConf(), pod: attach(host, netConf()) }))
+      ip('link del cni0')
+      ip('link add cni0 address 02:11:11:11:11:11 type bridge')
+      ip('addr add 10.244.5.1/24 dev cni0')
+      ip('link set cni0 up')
+      if (port !== 'no port') {
+        ip('link add tap9 type veth peer name tap9-peer')
+        ip('link set tap9 master cni0')
+      }
+      for (const id of ['b', 'c']) {
+        const netns = host.pod(id)
+        expectError(host.cni('ADD', netConf(), { id, netns }), 108, 'different from 10.240.0.1/24: 10.244.5.1/24')
+        expect(gateways()).toEqual(['10.244.5.1/24'])
+      }
+      const command = (...words: readonly string[]) =>
+        expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words]).code, words[0]).toBe(0)
+      command('restore')
+      command('uninstall', '--apply')
+      expect(gateways()).toEqual(['10.244.5.1/24'])
+      expect(host.run('ip', ['link', 'show', 'cni0']).stdout).toContain('02:11:11:11:11:11')
+    },
+  )
+
+  it.each<[string, readonly string[]]>([
+    ['made anew', ['ip link del cni0', 'ip link add cni0 type bridge', 'ip addr add 10.240.0.1/24 dev cni0']],
+    [
+      'given another MAC, and an address',
+      ['ip link set cni0 address 02:22:22:22:22:22', 'ip addr add fd09::1/64 dev cni0'],
+    ],
+  ])('under live pods, %s: has its MAC again', (_, lines) => {
+    const mac = () => /link\/ether (\S+)/.exec(host.run('ip', ['link', 'show', 'cni0']).stdout)?.[1]
+    const pod = attach(host, netConf(), { id: 'a' })
+    const before = mac()
+    for (const line of lines) runLine(host, line)
+    attach(host, netConf(), { id: 'b' })
+    expect(mac()).toBe(before)
+    expectSilent(later(host, 'CHECK', { conf: netConf(), pod }))
   })
 
   it.each(['all rules with them', 'the bridges alone'])('of another network is made again, too: %s', (what) => {
