@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What others have of a network's ranges. The ranges are looked at when the network is set up, before an address is
-// given out: one process, one more for an error. Each address is asked about when it is reserved: each network has
+// given out: one process. Each address is asked about when it is reserved: each network has
 // reservations of its own, and several may have a range in one place (a network that was renamed under its pods, two on
 // one bridge, two of routed pods).
 
@@ -14,11 +14,13 @@ import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import {
+  defaultDestinations,
   describeOverlap,
   emptyInTheWay,
   excludedAddresses,
   gatewaysOf,
   hasHostGateway,
+  hostRanges,
   judgeRanges,
   linksToKeep,
   overlapError,
@@ -54,7 +56,12 @@ export async function requireApart(
     requireNoGateway(conf.ipam, known?.excluded ?? [], () => placedPods(context, allNetworks()))
     return { excluded: known?.excluded ?? [], abandoned: [] }
   }
-  const host = await observeHost(context.run)
+  const host = await observeHost(context.run, undefined, [
+    ...defaultDestinations.map((each) => ['exact', each] as const),
+    ...hostRanges(network).flatMap((range) =>
+      (['root', 'match'] as const).map((selector) => [selector, range] as const),
+    ),
+  ])
   const question = await askedOf(context, network)
   const gateways = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ gateway }) => gateway) : []
   const excluded = excludedAddresses(question, host, gateways)
@@ -62,10 +69,7 @@ export async function requireApart(
   if (conf.allowOverlap) return { excluded, abandoned: [] }
   const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
   const { tolerated, refused, abandoned } = judgeRanges(question, key, { host, known, ownMac })
-  if (refused !== undefined) {
-    const { routes } = await observeHost(context.run, [], ['0.0.0.0/0', '::/0'])
-    throw overlapError(network.name, { overlaps: refused, kept: linksToKeep({ links: host.links, routes }) })
-  }
+  if (refused !== undefined) throw overlapError(network.name, { overlaps: refused, kept: linksToKeep(host) })
   for (const each of tolerated) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may be unreachable\n`)
   return { excluded, abandoned }
 }

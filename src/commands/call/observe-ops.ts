@@ -24,7 +24,11 @@ export async function observeFor(context: CallContext, path: string, ops: readon
   const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.pod' ? [op.key] : []))
   try {
     const [host, inPod, shared] = await Promise.all([
-      observeHost(run, unique(ops.filter((op) => op.in === 'host').flatMap(linkOf)), ops.flatMap(hostRouteOf)),
+      observeHost(
+        run,
+        unique(ops.filter((op) => op.in === 'host').flatMap(linkOf)),
+        ops.flatMap(hostRouteOf).map((dst) => ['exact', dst] as const),
+      ),
       observePodWith(run, netns.fd, { families: ruleFamilies(ops), keys: podKeys }),
       observeBesideLinks(run, ops),
     ])

@@ -22,6 +22,7 @@ import { gatewayLink } from '../../features/bridge-port.ts'
 import type { AttachmentKey, NetworkSpec, PodAddress } from '../../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../../model/names.ts'
 import type { AddressedLink, AddressedLinks, ObservedNamespace } from '../../model/observed.ts'
+import { mainTable } from '../../model/op.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 
 const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
@@ -36,7 +37,6 @@ export interface PlacedPod {
   readonly gatewayLink?: string
   readonly ips: readonly PodAddress[]
   readonly made?: GatewaySide
-  readonly isPool: boolean
   readonly isMade: boolean
 }
 
@@ -61,9 +61,12 @@ interface RangeQuestion {
   readonly pods: readonly PlacedPod[]
 }
 
+/** `routes`: by table, those in and around the ranges and the default ones; absent where files alone are looked at. */
+type HostLook = AddressedLinks & Partial<Pick<ObservedNamespace, 'routes'>>
+
 /** The host as the kernel shows it. `known`: the network as it was set up; `ownMac`: of a bridge that trestle made. */
 interface RangeSight {
-  readonly host: AddressedLinks
+  readonly host: HostLook
   readonly known: GatewaySide | undefined
   readonly ownMac: (bridge: string) => string
 }
@@ -73,12 +76,11 @@ export function placedPod(record: AttachmentRecord, isMade: boolean): PlacedPod 
   const { key, network } = record
   const spec = knownSpec(record)
   if (spec?.host === undefined || key.role !== 'main') return undefined
-  const { host, port, ips, isPool } = spec
+  const { host, port, ips } = spec
   return {
     key,
     link: host.name,
     ips,
-    isPool,
     isMade,
     ...(port && { gatewayLink: network?.bridge?.gateway?.name ?? port.bridge }),
     ...(network && { made: network }),
@@ -103,10 +105,10 @@ export function gatewaysOf({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ran
 /** The gateway 169.254.1.1/32 of many routed pods is none of a range; 169.254.0.0/16 as a range is. */
 function isOfLink(cidr: Cidr): boolean {
   const [v4, v6] = linkLocals
-  return includes(v6, cidr) || (includes(v4, cidr) && cidr.prefixLength === bitsOf(cidr.family))
+  return includes(v6, cidr) || (includes(v4, cidr) && isFullLength(cidr))
 }
 
-function hostRanges(network: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
+export function hostRanges(network: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
   return [
     ...new Set(
       gatewaysOf(network)
@@ -146,10 +148,39 @@ interface Claim {
 /** Subnets of the host's other interfaces; those of our other networks with their name. */
 function linkClaims({ network, others }: RangeQuestion, host: AddressedLinks): readonly Claim[] {
   return foreignAddresses(network, host).flatMap(({ link, address, cidr }) => {
-    if (cidr.prefixLength === bitsOf(cidr.family)) return []
+    if (isFullLength(cidr)) return []
     const owner = others.find((other) => linkOf(other) === link)
     return [{ link, address, ...(owner && { network: owner.name }) }]
   })
+}
+
+/**
+ * Subnets and routers that no address tells of: prefixes that a router advertises beside an address of full length
+ * (DHCPv6), and the way out of a node with such an address. Those of pods and of other links of ours are told by state.
+ */
+function routeClaims({ network }: RangeQuestion, { links, routes }: HostLook): readonly Claim[] {
+  const ownLinks = [linkOf(network), network.bridge?.gateway?.peer, 'lo']
+  return (routes?.get(mainTable) ?? []).flatMap(({ dst, gw, dev, protocol = '' }): readonly Claim[] => {
+    if (dev === undefined || ownLinks.includes(dev) || isPodLinkName(dev)) return []
+    const isDefault = defaultDestinations.includes(dst)
+    const isOnLink = gw === undefined && linkProtocols.includes(protocol)
+    const address = isDefault ? gw : isOnLink ? dst : undefined
+    if (address === undefined || (!isDefault && toCidr(address).some(isFullLength))) return []
+    const isTold = links
+      .get(dev)
+      ?.addresses.some((each) => !toCidr(each).some(isFullLength) && isOverlap(each, address))
+    return isTold ? [] : [{ link: dev, address }]
+  })
+}
+
+/** Of default routes, as `ip` is asked for them. */
+export const defaultDestinations: readonly string[] = ['0.0.0.0/0', '::/0']
+
+/** Routes by the kernel for an address, and by a router's advertisement; others are ways, as those of a VPN. */
+const linkProtocols = ['kernel', 'ra']
+
+function isFullLength({ prefixLength, family }: Cidr): boolean {
+  return prefixLength === bitsOf(family)
 }
 
 /**
@@ -245,9 +276,10 @@ function takenGateways({ network, pods }: RangeQuestion): readonly RangeOverlap[
 }
 
 /** What the ranges meet. `host`: absent where state alone is looked at. */
-function overlapsOf(asked: RangeQuestion, there: ReadonlySet<string>, host?: AddressedLinks): readonly RangeOverlap[] {
+function overlapsOf(asked: RangeQuestion, there: ReadonlySet<string>, host?: HostLook): readonly RangeOverlap[] {
   const question = host ? { ...asked, pods: [...asked.pods, ...unrecordedPods(asked.pods, host)] } : asked
-  const claims = [...(host ? linkClaims(question, host) : []), ...stateClaims(question, there)]
+  const seen = host ? [...linkClaims(question, host), ...routeClaims(question, host)] : []
+  const claims = [...seen, ...stateClaims(question, there)]
   const told = claimed(question, claims)
   // Links do not tell the addresses of pods without a record.
   return [...told, ...podsElsewhere(question, told), ...takenGateways(asked)]
@@ -286,7 +318,7 @@ function unrecordedPods(pods: readonly PlacedPod[], { links }: AddressedLinks): 
     const key = known.has(name) ? undefined : keyOfHostLink(name, alias)
     if (key === undefined) return []
     const ips = addresses.map((address) => ({ address }))
-    return [{ key, link: name, ips, isPool: true, isMade: true, ...(master && { gatewayLink: master }) }]
+    return [{ key, link: name, ips, isMade: true, ...(master && { gatewayLink: master }) }]
   })
 }
 
@@ -343,8 +375,8 @@ export function emptyInTheWay(question: RangeQuestion): readonly string[] {
 }
 
 /**
- * Addresses inside the network's ranges that no pod may be given, without prefix length, sorted: the host's own,
- * gateways of live pods, and what pods have from elsewhere than a pool of ours.
+ * Addresses inside the network's ranges that no pod may be given, without prefix length, sorted: the host's own, and
+ * gateways of live pods. Those of pods are reserved, whoever gave them.
  */
 export function excludedAddresses(
   { network, pods }: RangeQuestion,
@@ -353,12 +385,7 @@ export function excludedAddresses(
 ): readonly string[] {
   const ranges = hostRanges(network).flatMap(toCidr)
   const hosted = pods.filter(({ made }) => made === undefined || hasHostGateway(made))
-  const ofPods = hosted.flatMap(({ ips, isPool }) =>
-    ips.flatMap(({ address, gateway }) => [
-      ...(gateway === undefined ? [] : [gateway]),
-      ...(isPool ? [] : [bareAddress(address)]),
-    ]),
-  )
+  const ofPods = hosted.flatMap(({ ips }) => ips.flatMap(({ gateway }) => gateway ?? []))
   const onBridge = host.links.get(linkOf(network) ?? '')?.addresses ?? []
   const all = [
     ...[...foreignAddresses(network, host).map(({ address }) => address), ...onBridge].map(bareAddress),
@@ -406,11 +433,12 @@ export function describeOverlap(overlap: RangeOverlap): string {
 
 /**
  * Links that nobody removes to make room: lo and network cards, which are of no kind and which the kernel keeps, and
- * those with a default route. `routes`: the default routes of the host.
+ * those with a default route. `routes`: the default routes of the host, and maybe others.
  */
 export function linksToKeep({ links, routes }: ObservedNamespace): ReadonlySet<string> {
   const fixed = [...links.values()].filter(({ kind }) => kind === undefined).map(({ name }) => name)
-  const uplinks = [...routes.values()].flat().flatMap(({ dev }) => dev ?? [])
+  const defaults = [...routes.values()].flat().filter(({ dst }) => defaultDestinations.includes(dst))
+  const uplinks = defaults.flatMap(({ dev }) => dev ?? [])
   return new Set([...fixed, ...uplinks])
 }
 

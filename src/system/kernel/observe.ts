@@ -16,18 +16,19 @@ import { readKey } from './kernel-files.ts'
 /** Every route. A batch takes no -6: the root prefix says the family. */
 const allRoutes = ['route show table all root 0.0.0.0/0', 'route show table all root ::/0']
 
-/** Links of the host, those of `names` that exist, and routes to `destinations`. One process. */
+/** Routes to a prefix, inside it (`root`), or to what it is in (`match`). */
+type RouteQuery = readonly [selector: 'exact' | 'root' | 'match', prefix: string]
+
+/** Links of the host, those of `names` that exist, and the routes that are asked for. One process. */
 export async function observeHost(
   run: Run,
   names?: readonly string[],
-  destinations: readonly string[] | 'all' = [],
+  asked: readonly RouteQuery[] | 'all' = [],
 ): Promise<ObservedNamespace> {
-  if (names?.length === 0 && destinations.length === 0) return emptyNamespace
+  if (names?.length === 0 && asked.length === 0) return emptyNamespace
   const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
   const routes =
-    destinations === 'all'
-      ? allRoutes
-      : destinations.map((dst) => toBatchLine(['route', 'show', 'table', 'all', 'exact', dst]))
+    asked === 'all' ? allRoutes : asked.map((query) => toBatchLine(['route', 'show', 'table', 'all', ...query]))
   const queries = [...links, ...routes]
   const output = await run({
     file: 'ip',

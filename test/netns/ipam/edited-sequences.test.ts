@@ -6,7 +6,7 @@
 import { rmSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
 import { Editing, type EditKind, neverRefused } from '../../support/edits.ts'
-import { type Host, openHost } from '../../support/host.ts'
+import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { onHostJson } from '../../support/traffic/pods.ts'
 
@@ -28,6 +28,12 @@ const first = Number(process.env['TRESTLE_TEST_SEED'] ?? 1)
 const seeds = wanted > 0 ? Array.from({ length: wanted }, (_, at) => first + at) : kept
 const steps = 14
 
+const edits = ['edit', 'edit', 'edit', 'edit', 'add', 'del', 'del', 'kill', 'forget'] as const
+/** With state that is lost, and bridges that are removed by hand. */
+const damages = [...edits, 'lose', 'unbridge'] as const
+const keptDamaged = [4, 8]
+type Kinds = readonly (typeof damages)[number][]
+
 type Outcome = 'added' | 'refused' | 'refused with 108'
 const counts = new Map<string, Record<Outcome, number>>()
 const count = (kind: string, outcome: Outcome) => {
@@ -37,18 +43,22 @@ const count = (kind: string, outcome: Outcome) => {
 afterAll(() => console.table(Object.fromEntries([...counts].toSorted())))
 
 describe('edits of configurations under live pods', () => {
-  it.each(seeds)('seed %i', (seed) => {
-    const host = openHost()
-    try {
-      new Sequence(host, seed).run()
-    } finally {
-      host.close()
-    }
-  })
+  it.each(seeds)('seed %i', (seed) => runSequence(seed, edits))
+  it.each(wanted > 0 ? seeds : keptDamaged)('and damages: seed %i', (seed) => runSequence(seed, damages))
 })
+
+function runSequence(seed: number, kinds: Kinds): void {
+  const host = openHost()
+  try {
+    new Sequence(host, seed, kinds).run()
+  } finally {
+    host.close()
+  }
+}
 
 class Sequence {
   readonly #host: Host
+  readonly #kinds: Kinds
   readonly #editing: Editing
   readonly #pods: LivePod[] = []
   readonly #told: string[] = []
@@ -58,8 +68,9 @@ class Sequence {
   /** Bridges of networks whose file was lost. */
   readonly #lost = new Set<string | undefined>()
 
-  constructor(host: Host, seed: number) {
+  constructor(host: Host, seed: number, kinds: Kinds) {
     this.#host = host
+    this.#kinds = kinds
     this.#editing = new Editing(seed)
     runLine(host, 'ip link add up9 type veth peer name up9-peer')
     for (const cidr of ['192.0.2.2/24', '2001:db8:5::2/64 nodad']) runLine(host, `ip addr add ${cidr} dev up9`)
@@ -76,10 +87,12 @@ class Sequence {
 
   #step(): void {
     const { random } = this.#editing
-    const what = random.pick(['edit', 'edit', 'edit', 'edit', 'add', 'del', 'del', 'kill', 'forget'] as const)
+    const what = random.pick(this.#kinds)
     if (what === 'edit') this.#edit(random.pick([0, 1]))
     else if (what === 'add' || this.#pods.length === 0) this.#add(random.pick([0, 1]), 'unchanged')
     else if (what === 'forget') this.#forget()
+    else if (what === 'lose') this.#lose()
+    else if (what === 'unbridge') this.#removeBridge()
     else {
       const pod = random.pick(this.#pods)
       if (what === 'del') this.#del(pod)
@@ -163,6 +176,28 @@ class Sequence {
     const { name } = this.#editing.configuration(0)
     this.#told.push(`network.json of ${name} is lost`)
     rmSync(`${this.#host.stateDir}/networks/${name}/network.json`, { force: true })
+  }
+
+  /** All records of the network, and its reservations: an ADD finds them again, and is taken if the one before was. */
+  #lose(): void {
+    this.#lost.add(this.#bridgeOf(0))
+    const { name } = this.#editing.configuration(0)
+    this.#told.push(`state of ${name} is lost`)
+    rmSync(`${this.#host.stateDir}/networks/${name}`, { recursive: true, force: true })
+    if (this.#accepted[0]) expect(this.#add(0, 'unchanged'), this.#story()).toBe(true)
+  }
+
+  /** An operator removes a bridge that no pod is on, and has the node restored. */
+  #removeBridge(): void {
+    const ports = new Set(onHostJson(this.#host, ['link', 'show']).map(({ master }) => master))
+    const [bridge] = onHostJson(this.#host, ['link', 'show', 'type', 'bridge']).filter(
+      ({ ifname }) => !ports.has(ifname),
+    )
+    if (bridge === undefined) return
+    this.#told.push(`${bridge.ifname} is removed`)
+    runLine(this.#host, `ip link del ${bridge.ifname}`)
+    const { code, stderr } = this.#host.run('env', [`TRESTLE_STATE_DIR=${this.#host.stateDir}`, trestle, 'restore'])
+    expect(code, stderr).toBe(0)
   }
 
   #holds(): void {

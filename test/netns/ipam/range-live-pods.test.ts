@@ -380,6 +380,18 @@ describe('an address that a live pod has', () => {
     expect(attach(host, netConf(), { id: 'pool' }).address).toBe('10.240.0.4')
   })
 
+  it('is free for the pool of another network with the end of its pod', () => {
+    const conf = fixed('10.240.0.2/24', { name: 'static' })
+    const pod = attach(host, conf, { id: 'static' })
+    const asked = netConf({ runtimeConfig: { ips: ['10.240.0.2'] } })
+    const call = { id: 'asked', netns: host.pod('asked') }
+    expect(attach(host, netConf(), { id: 'pool' }).address).toBe('10.240.0.3')
+    expectError(host.cni('ADD', asked, call), 102, /container static/)
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(attach(host, asked, call).address).toBe('10.240.0.2')
+    expect(readFileSync(`${host.stateDir}/networks/net/network.json`, 'utf8')).not.toContain('excluded')
+  })
+
   it.each(['net', 'other'])('is refused to static and to another plugin, for network %s', (name) => {
     const pod = attach(host, netConf())
     refused(fixed(pod.result.ips[0]?.address ?? '', { name }))
@@ -463,6 +475,16 @@ describe('gateways of several networks on a bridge', () => {
     expectSilent(later(host, 'CHECK', { conf: first, pod }))
     expect(addressesOf(host, host.path, 'cni0')).toEqual(['fd01::1/64'])
     for (const { netns: each } of [pod, wide]) expect(pings(host, each, 'fd01::1')).toBe(true)
+  })
+
+  it("stay where live pods of a network that has moved have them, also with another's forceAddress", () => {
+    const first = attach(host, netConf({ name: 'first' }), { id: 'first' })
+    attach(host, netConf({ podcidr: '10.241.0.0/24' }), { id: 'before' })
+    attach(host, netConf({ name: 'first', bridge: 'br7', podcidr: '10.242.0.0/24' }), { id: 'moved' })
+    const forced = netConf({ podcidr: '10.243.0.0/24', forceAddress: true })
+    const young = attach(host, forced, { id: 'young' })
+    expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.240.0.1/24', '10.243.0.1/24'])
+    for (const pod of [first, young]) expect(pings(host, pod.netns, pod.result.ips[0]?.gateway ?? '')).toBe(true)
   })
 
   it.each(['bridge', 'ptp'])('are no addresses of pods, whichever network was there first: %s', (mode) => {

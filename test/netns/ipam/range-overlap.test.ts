@@ -108,6 +108,43 @@ describe('a range that overlaps', () => {
     attach(host, conf)
   })
 
+  it.each<[string, readonly string[], string, string]>([
+    [
+      'the prefix that a router advertises beside a DHCPv6 address',
+      ['addr add 2001:db8:5::2/128 dev eth9 nodad', 'route add 2001:db8:5::/64 dev eth9 proto ra'],
+      lan6,
+      'overlaps 2001:db8:5::/64 of eth9',
+    ],
+    [
+      'the router of a node with an address of full length',
+      ['addr add 192.0.2.5/32 dev eth9', 'route add 192.0.2.1 dev eth9', 'route add default via 192.0.2.1'],
+      lan,
+      'overlaps 192.0.2.1 of eth9',
+    ],
+  ])('%s is refused', (_, lines, podcidr, message) => {
+    plug('eth9')
+    for (const line of lines) expect(host.run('ip', line.split(' ')), line).toMatchObject({ code: 0 })
+    for (const mode of ['bridge', 'ptp']) {
+      const refused = host.cni('ADD', netConf({ mode, podcidr }), { id: mode, netns: host.pod(mode) })
+      expectError(refused, 110, message)
+    }
+    attach(host, netConf({ podcidr, allowOverlap: true }))
+  })
+
+  it('only with ways elsewhere is taken: of a VPN, of peers, of nobody', () => {
+    plug('eth9', '198.51.100.2/24')
+    for (const route of [
+      '0.0.0.0/1 dev eth9',
+      '192.0.2.128/25 via 198.51.100.9',
+      '192.0.2.64/26 dev eth9 proto static',
+      '192.0.2.9 dev eth9',
+      'unreachable 192.0.2.0/25',
+      'default via 198.51.100.1',
+    ])
+      expect(host.run('ip', ['route', 'add', ...route.split(' ')]), route).toMatchObject({ code: 0 })
+    attach(host, netConf({ podcidr: lan }))
+  })
+
   it('only with a default route is no overlap', () => {
     plug('eth9', '198.51.100.2/24')
     host.run('ip', ['route', 'add', 'default', 'via', '198.51.100.1'])

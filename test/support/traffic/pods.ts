@@ -52,6 +52,7 @@ export interface Shown {
   readonly operstate: string
   readonly promiscuity: number
   readonly link: string
+  readonly master?: string
   readonly addr_info: readonly { readonly local?: string; readonly prefixlen: number }[]
   readonly linkinfo: { readonly info_slave_data: object }
 }
