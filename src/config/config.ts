@@ -19,7 +19,6 @@ import type { Mode, Role } from '../model/attachment.ts'
 import { readBridge, readInterface, usualMode } from './bridge.ts'
 import { readIpam, readTopDns } from './ipam.ts'
 import type {
-  AttachmentId,
   BridgeConf,
   DelConf,
   DeviceQuery,
@@ -42,11 +41,11 @@ interface Call {
   readonly stdin: string
 }
 
-/** `null` is an empty list (libcni without attachments); an absent key is no list at all. */
-function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentId[] | undefined {
+function readAttachments(raw: RawConfig, root: JsonObject): NetConf['validAttachments'] {
   const key = attachmentKeys.find((name) => lookUp(root, name) !== undefined)
   if (key === undefined) return undefined
-  return (raw[key] ?? []).map(({ containerID, ifname }, index) => {
+  if (lookUp(root, key) === null) return null
+  return raw[key]?.map(({ containerID, ifname }, index) => {
     if (containerID && ifname) return { containerId: containerID, ifName: ifname }
     const hint = 'use {"containerID": "x", "ifname": "eth0"}'
     throw configError([key, index], 'containerID or ifname is missing', { id: 'attachment-incomplete', hint })

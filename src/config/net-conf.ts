@@ -85,8 +85,11 @@ interface CommonConf {
   readonly name: string
   readonly type: string
   readonly ipam: IpamConf
-  /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
-  readonly validAttachments?: readonly AttachmentId[]
+  /**
+   * GC: the attachments to keep. Absent key: undefined, which removes nothing. libcni writes null for Go's nil slice,
+   * as ocicni has for every network that is not the default one: of live pods that says nothing.
+   */
+  readonly validAttachments?: readonly AttachmentId[] | null
   /** The pod's namespace and name from CNI_ARGS, for records and messages only. */
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid?: string }
   /** The configuration exactly as it came, for delegated plugins (CNI spec 1.1.0, section 4). */

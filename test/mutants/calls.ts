@@ -113,7 +113,7 @@ export const mutants: readonly Mutant[] = [
     wraps: 'gc',
     by: (original) => (context, call, conf) => {
       const listed = conf.validAttachments
-      if (listed === undefined) return original(context, call, conf)
+      if (!listed) return original(context, call, conf)
       const validAttachments = listed.flatMap((each) => ['eth0', 'net1'].map((ifName) => ({ ...each, ifName })))
       return original(context, call, { ...conf, validAttachments })
     },

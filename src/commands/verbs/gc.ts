@@ -13,26 +13,34 @@ import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeUnlisted } from '../recover/collect.ts'
-import { teardownAll } from '../teardown/attachments.ts'
+import { isDead, teardownAll } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
-/** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
+/**
+ * Removes attachments that are not listed. An absent list removes nothing, `null` the dead ones. Throws an
+ * AggregateError of what failed.
+ */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   requireState(conf.name)
   const files = networkFiles(conf.name)
   await endKilledCalls(conf.ipam.kind === 'delegated')
   const failures: Error[] = []
-  if (conf.validAttachments !== undefined) {
-    const orphaned = recordsOf(files).filter((stored) => isOrphan(stored, conf.validAttachments ?? []))
+  const valid = conf.validAttachments
+  if (valid === null) process.stderr.write(`trestle: GC: the list of ${conf.name} is null: only dead attachments go\n`)
+  if (valid !== undefined) {
+    const orphaned = recordsOf(files).filter((stored) =>
+      valid === null ? isDead(stored, context) : isOrphan(stored, valid),
+    )
     failures.push(...(await teardownAll(context, files, orphaned)).flat())
-    // Of addresses alone there are no links and no rules.
-    if (conf.role !== 'ipam')
-      failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
   }
+  // Of addresses alone there are no links and no rules.
+  if (valid && conf.role !== 'ipam')
+    failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, valid))))
   await removeWhenEmpty(context, files)
   // The plugin would give back the leases of what is another host's.
   const isShared = failures.some((failure) => failure instanceof CniError && failure.code === CniCode.otherHost)
-  if (conf.ipam.kind === 'delegated' && !isShared) {
+  // To the plugin, null may be an empty list.
+  if (conf.ipam.kind === 'delegated' && !isShared && valid !== null) {
     const delegation = { type: conf.ipam.type, verb: 'GC', path: call.path, stdin: conf.stdin } as const
     await delegate(context.run, delegation).catch((error: unknown) => failures.push(toCniError(error)))
   }

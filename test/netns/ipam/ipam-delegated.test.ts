@@ -44,6 +44,8 @@ describe('a delegated IPAM plugin', () => {
     expectSilent(host.cni('STATUS', conf, { path: plugin.path }))
     const id = { containerID: pod.id, ifname: 'eth0' }
     expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [id] }, { path: plugin.path }))
+    // The list null, which tells nothing of live pods, is not handed on.
+    expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': null }, { path: plugin.path }))
     expectSilent(later(host, 'DEL', { conf, pod }))
     expect(plugin.calls()).toEqual(['ADD', 'CHECK', 'STATUS', 'GC', 'DEL'])
     expectNothingLeft(host, before)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GC: removes what is not on the list, of this network only. No list removes nothing.
+// GC: removes what is not on the list, of this network only. No list removes nothing, null the dead.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
@@ -58,7 +58,6 @@ describe('GC', () => {
 
   it.each<[string, object]>([
     ['an empty list', { [key]: [] }],
-    ['null', { [key]: null }],
     ['a list of others only', { [key]: [{ containerID: 'z', ifname: 'eth0' }] }],
     [
       'the right containers with another interface',
@@ -75,6 +74,17 @@ describe('GC', () => {
   it('without a list removes nothing (plugins#1047: nobody collects garbage)', () => {
     expectSilent(host.cni('GC', conf))
     expect(alive()).toEqual(['a', 'b', 'c'])
+  })
+
+  it('with null removes only those whose namespace is gone: ocicni sends it for a network that is not the default', () => {
+    const [a, b, c] = pods as [Pod, Pod, Pod]
+    host.removePod(a.netns)
+    const collected = host.cni('GC', { ...conf, [key]: null, 'cni.dev/attachments': null })
+    expectSilent(collected)
+    expect(collected.stderr).toBe('trestle: GC: the list of net is null: only dead attachments go\n')
+    expect(attach(host, conf, { id: 'n', args: `IP=${a.address}` }).address).toBe(a.address)
+    pods = [b, c]
+    expect(alive()).toEqual(['b', 'c'])
   })
 
   it.each([[[{}]], [[{ containerID: 'a' }]], [[{ containerID: 5, ifname: 'eth0' }]], ['a'], [{}], [7]])(

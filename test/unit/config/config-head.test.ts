@@ -161,7 +161,7 @@ describe('valid attachments', () => {
   const key = 'cni.dev/valid-attachments'
   it.each([
     ['absent', {}, undefined],
-    ['null', { [key]: null }, []],
+    ['null', { [key]: null }, null],
     ['empty', { [key]: [] }, []],
     ['a list', { [key]: [{ containerID: 'a', ifname: 'eth0' }] }, [{ containerId: 'a', ifName: 'eth0' }]],
     ['any case', { [key]: [{ containerid: 'a', IfName: 'b' }] }, [{ containerId: 'a', ifName: 'b' }]],
