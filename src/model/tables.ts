@@ -124,6 +124,12 @@ export function ruleComment(name: string): string {
   return `trestle ${rulesetVersion} ${name}`
 }
 
+/** Whether another version of the ruleset is there: which rules and elements it is to have is not known. */
+export function isOfOtherVersion(comments: Iterable<string>): boolean {
+  const own = [...comments].filter((comment) => /^trestle \d+ /.test(comment))
+  return own.length > 0 && !own.some((comment) => comment.startsWith(ruleComment('')))
+}
+
 function rulesOf(...names: readonly OwnRuleName[]): readonly RuleDeclaration[] {
   return names.map((name) => ({ name, comment: ruleComment(name) }))
 }

@@ -12,8 +12,9 @@ import { isSameNetwork, type NetworkSpec, type Role } from '../../model/attachme
 import type { Observed } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
+import { isOfOtherVersion } from '../../model/tables.ts'
 import { isOverlap } from '../../plan/ipam/range-overlap.ts'
-import { difference } from '../../plan/order/difference.ts'
+import { type Difference, difference } from '../../plan/order/difference.ts'
 import { asEarlier, earlierNetworks } from '../../plan/order/earlier-networks.ts'
 import { absentFromPod, expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
 import { configDigest } from '../../plan/state/config-digest.ts'
@@ -47,7 +48,12 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
   const failures: Error[] = found.length === 0 ? [] : [different(call, found)]
   // Chained, as the record tells, no addresses were asked for.
   if (conf.ipam.kind === 'delegated' && record?.key.role !== 'chained') {
-    const delegation = { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin } as const
+    const delegation = {
+      type: conf.ipam.type,
+      verb: 'CHECK',
+      path: call.path,
+      stdin: conf.stdin,
+    } as const
     await delegate(context.run, delegation).catch((error: Error) => failures.push(error))
   }
   if (failures.length > 0) throw new AggregateError(failures, 'CHECK found differences')
@@ -56,7 +62,9 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
 function different(call: Invocation, found: readonly string[]): CniError {
   const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
   // Several operations may say the same of one link.
-  return new CniError('attachment-differs', what, { details: [...new Set(found)].join('\n') })
+  return new CniError('attachment-differs', what, {
+    details: [...new Set(found)].join('\n'),
+  })
 }
 
 interface Subject {
@@ -71,7 +79,12 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   const roles: readonly Role[] = conf.role === 'ipam' ? ['ipam'] : ['main', 'chained']
   const digest = configDigest(conf)
   const records = roles.flatMap((role) =>
-    findRecords(files, { network: conf.name, containerId: call.containerId, ifName: call.ifName, role }),
+    findRecords(files, {
+      network: conf.name,
+      containerId: call.containerId,
+      ifName: call.ifName,
+      role,
+    }),
   )
   const exact = records.find(({ record }) => record.configDigest === digest)
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
@@ -97,7 +110,11 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const expected = expectedBy(prevResult, known, call.netns)
   const now = readNetwork(known.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
-  const { network, beside } = networkOfPod(context, { now, made: record.network, all })
+  const { network, beside } = networkOfPod(context, {
+    now,
+    made: record.network,
+    all,
+  })
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
   const cached = cachedAttachment(record.key)
   const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached, conf))
@@ -118,13 +135,24 @@ async function differences(context: CallContext, subject: Subject): Promise<read
  */
 function networkOfPod(
   context: CallContext,
-  { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
+  {
+    now,
+    made,
+    all,
+  }: {
+    now: NetworkSpec | undefined
+    made: NetworkSpec | undefined
+    all: readonly NetworkSpec[]
+  },
 ) {
   if (now === undefined) return { network: now, beside: [] }
   const isAsMade = made === undefined || isSameNetwork(now, made)
   const network = isAsMade ? now : asEarlier(now, made, earlierNetworks(all, [made])[0])
   const isAlone = network === now && !all.some((other) => other.name !== now.name && sharesSubnet(now, other))
-  return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }
+  return {
+    network,
+    beside: isAlone ? [] : [...all, ...earlierInUse(context, all)],
+  }
 }
 
 function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
@@ -144,13 +172,37 @@ function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
 async function lookTwice(
   context: CallContext,
   netns: string,
-  { ops, besides }: { readonly ops: readonly Op[]; readonly besides: (seen: Observed) => readonly string[] },
+  {
+    ops,
+    besides,
+  }: {
+    readonly ops: readonly Op[]
+    readonly besides: (seen: Observed) => readonly string[]
+  },
 ): Promise<readonly string[]> {
   const seen = await observeFor(context, netns, ops)
-  const first = difference(ops, seen)
-  const isOfRules = first.some(({ op }) => op.kind.startsWith('nft.'))
-  const found = isOfRules ? difference(ops, await observeFor(context, netns, ops)) : first
-  return [...found.flatMap((each) => each.found), ...besides(seen)]
+  const found = differenceOfThisVersion(ops, seen)
+  const again = found.some(({ op }) => isOfRules(op)) ? difference(ops, await observeFor(context, netns, ops)) : found
+  return [...again.flatMap((each) => each.found), ...besides(seen)]
+}
+
+/**
+ * Without rules that another version of trestle has made. A runtime ends every pod whose CHECK fails, as CRI-O does
+ * when it starts: an upgrade of trestle breaks none.
+ */
+function differenceOfThisVersion(ops: readonly Op[], observed: Observed): readonly Difference[] {
+  const isOther = [observed.table, observed.bridgeTable].some(
+    (each) => each !== undefined && each !== 'absent' && isOfOtherVersion([...each.rules.values()].flat()),
+  )
+  if (!isOther) return difference(ops, observed)
+  process.stderr.write(
+    'trestle: CHECK: rules of another version of trestle are not compared: the next ADD renews them\n',
+  )
+  return difference(ops, observed).filter(({ op }) => !isOfRules(op))
+}
+
+function isOfRules({ kind }: Op): boolean {
+  return kind.startsWith('nft.')
 }
 
 /** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */

@@ -278,6 +278,23 @@ describe('CHECK', () => {
     expectSilent(later(host, 'CHECK', { conf: one, pod: attach(host, one, { id: 'one' }) }))
   })
 
+  it('does not compare rules of another version of trestle, which the next ADD renews', () => {
+    const listed = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
+    const other = listed
+      .replace(/^.* comment "trestle \d+ itself[46]"\n/gm, '')
+      .replace(/"trestle \d+ /g, '"trestle 6 ')
+    expect(other).not.toContain('itself')
+    expect(host.run('nft', ['-f', '-'], `delete table inet trestle\n${other}`).stderr).toBe('')
+    const checked = later(host, 'CHECK', { conf, pod })
+    expectSilent(checked)
+    expect(checked.stderr).toMatch(/^trestle: CHECK: rules .* are not compared.*\n$/)
+    run('ip link set VETH down')
+    expect(differences()).toContain(`${pod.hostLink} is down`)
+    run('ip link set VETH up')
+    attach(host, conf, { id: 'c2' })
+    expect(later(host, 'CHECK', { conf, pod })).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('without prevResult is refused, and with that of another container too', () => {
     expectError(host.cni('CHECK', conf, pod.call), 7, 'prevResult')
     expectError(host.cni('CHECK', { ...conf, prevResult: pod.result }, { ...pod.call, id: 'other' }), 107, 'no record')
