@@ -4,6 +4,7 @@
 // in use is left alone, and told.
 
 import { existsSync, lstatSync, rmSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
@@ -83,35 +84,39 @@ const pauseMs = 100
 
 /**
  * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
- * here: in another mount namespace every pod would look dead.
+ * here: in another mount namespace every pod would look dead. Beside a namespace that is seen, a plain file is one that
+ * somebody left: its attachment is reported.
  */
 export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly AttachmentVerdict[]> {
   requireStateIfThere()
   for (let looks = 1; ; looks++) {
-    const { facts, hidden } = look(context, listed)
-    if (hidden === undefined) return facts.map(judgeAttachment)
-    if (looks === mostLooks) throw notVisible(hidden.record)
-    await sleep(pauseMs)
+    const facts = look(context, listed)
+    const hidden = facts.filter(isHidden)
+    if (hidden.length > 0 && looks < mostLooks) {
+      await sleep(pauseMs)
+      continue
+    }
+    const seen = new Set(facts.flatMap(({ netns, record }) => (netns === 'live' ? [dirname(record.netns.path)] : [])))
+    const unsure = hidden.find(({ record }) => !seen.has(dirname(record.netns.path)))
+    if (unsure !== undefined) throw notVisible(unsure.record)
+    return facts.map(judgeAttachment)
   }
 }
 
-/** `hidden`: one whose namespace is a plain file. */
-function look(
-  context: CallContext,
-  listed: Listed,
-): { facts: readonly AttachmentFacts[]; hidden: AttachmentFacts | undefined } {
+function look(context: CallContext, listed: Listed): readonly AttachmentFacts[] {
   const records = allRecords().filter(({ isPending }) => !isPending)
-  const facts = records.map(({ record }) => ({
+  return records.map(({ record }) => ({
     record,
     netns: netnsState(record.netns),
     host: hostStateOf(record.writer, context.identity),
     isListed: listed?.has(record.key.containerId),
     isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
   }))
-  const hidden = facts.find(
-    ({ netns, record, host }) => netns === 'unknown' && record.netns.path !== '' && host === 'here',
-  )
-  return { facts, hidden }
+}
+
+/** Whether its namespace is a plain file. */
+function isHidden({ netns, record, host }: AttachmentFacts): boolean {
+  return netns === 'unknown' && record.netns.path !== '' && host === 'here'
 }
 
 /** Takes down what is judged garbage, and settles what killed calls left. `tell`: gets what is under way. */
