@@ -18,7 +18,7 @@ import { defaultDataDir } from '../../system/ipam/upstream-leases.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { holderOf, releaseAddresses, reserveAddress } from '../../system/store/addresses.ts'
-import { releasePorts, reservePorts } from '../../system/store/ports.ts'
+import { portTaken, releasePorts, reservePorts } from '../../system/store/ports.ts'
 import { forget, pendingFile, readNetwork, writeAdopted, writeIntent } from '../../system/store/records.ts'
 import { removeUpstreamRules } from '../../system/upstream/remove-rules.ts'
 import { tableText } from '../shell/table.ts'
@@ -46,10 +46,10 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
     reserveAddresses(taking)
     // Never takes a reservation from another pod: a person has to look first.
     const others = { settle: async () => false, reclaim: async () => {} }
-    await reservePorts(
-      { intentFile: pendingFile(files, spec.key), key: spec.key, ...others },
-      spec.hostPorts?.ports ?? [],
-    )
+    const ports = spec.hostPorts?.ports ?? []
+    const own = await reservePorts({ intentFile: pendingFile(files, spec.key), key: spec.key, ...others }, ports)
+    const shared = ports.find((port) => !own.includes(port))
+    if (shared !== undefined) throw portTaken(shared, spec.key)
     writeAdopted(files, { ...record, spec, network })
   } catch (error) {
     await forgetPod(context, taking)

@@ -147,7 +147,7 @@ export class Recording implements InterfacePort, ChainedPort {
   lookAtQueue = async () => undefined
   lookAround = async () => assumedSurroundings(this.#begun.conf as ChainedNetConf, this.#begun.key.ifName)
   reserveAddresses = async (): Promise<Lease> => firstLease(this.#begun.conf)
-  reservePorts = async () => undefined
+  reservePorts = async (spec: AttachmentSpec): Promise<AttachmentSpec> => spec
   settleAccepts = async () => undefined
   settleAllAccepts = async () => undefined
   finish = () => undefined

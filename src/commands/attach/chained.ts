@@ -24,9 +24,9 @@ export async function addChained(
   { prevResult, ...begun }: Begun<ChainedNetConf> & { readonly prevResult: Result },
 ): Promise<Result> {
   const facts: ChainedFacts = { ...begun, prevResult, seen: await port.lookAround() }
-  const spec = chainedSpec(facts)
-  if (spec.bandwidth !== undefined) refuseForeignQueue(spec, await port.lookAtQueue(spec.bandwidth.link))
-  if (spec.hostPorts !== undefined) await port.reservePorts(spec)
+  const asked = chainedSpec(facts)
+  if (asked.bandwidth !== undefined) refuseForeignQueue(asked, await port.lookAtQueue(asked.bandwidth.link))
+  const spec = asked.hostPorts === undefined ? asked : await port.reservePorts(asked)
   const { network: known } = port.lookAtKnown()
   const network = networkOfChain(facts, spec, known)
   port.writeIntent(spec, network)

@@ -120,13 +120,27 @@ export function newRecord(
   }
 }
 
-/** Host ports are known with the addresses; a dead holder of one is torn down, whatever its network. */
-export async function reservePortsOf({ context, files, key, conf }: Addition, spec: AttachmentSpec): Promise<void> {
+/**
+ * Host ports are known with the addresses; a dead holder of one is torn down, whatever its network. Returns the spec
+ * without the ports that another interface of the container has.
+ */
+export async function reservePortsOf(
+  { context, files, key, conf }: Addition,
+  spec: AttachmentSpec,
+): Promise<AttachmentSpec> {
+  const { hostPorts, ...withoutPorts } = spec
+  if (hostPorts === undefined) return spec
   const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
-  const ports = spec.hostPorts?.ports ?? []
   const reclaim = () => reclaimOrphans(context, {})
-  await reservePorts({ intentFile: pendingFile(files, key), key, settle, reclaim }, ports)
+  const ports = await reservePorts({ intentFile: pendingFile(files, key), key, settle, reclaim }, hostPorts.ports)
   if (conf.mode !== 'ipam' && conf.portmap?.onListening === 'refuse') refuseListeners(ports)
+  const left = hostPorts.ports.filter((port) => !ports.includes(port))
+  if (left.length === 0) return spec
+  const names = left.map(reservationName).join(' ')
+  process.stderr.write(
+    `trestle: another interface of the container has host ports, ${key.ifName} goes without: ${names}\n`,
+  )
+  return ports.length === 0 ? withoutPorts : { ...spec, hostPorts: { ...hostPorts, ports } }
 }
 
 /** Takes a port's dead holder down. A reservation has its first intent record: the record says what was made. */

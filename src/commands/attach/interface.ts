@@ -134,12 +134,10 @@ async function writeDown(
   port: InterfacePort,
   before: AddFacts,
 ): Promise<{ readonly making: Making; readonly isThere: boolean }> {
-  const spec = specOf(before)
-  if (spec.hostPorts !== undefined) {
-    // A teardown gives back the ports that the record has: they are in it before they are reserved.
-    if (before.isMade) port.writeIntent(spec, wantedNetwork(before, spec))
-    await port.reservePorts(spec)
-  }
+  const asked = specOf(before)
+  // A teardown gives back the ports that the record has: they are in it before they are reserved.
+  if (asked.hostPorts !== undefined && before.isMade) port.writeIntent(asked, wantedNetwork(before, asked))
+  const spec = asked.hostPorts === undefined ? asked : await port.reservePorts(asked)
   const known = port.lookAtKnown()
   const wanted = wantedNetwork({ ...before, known }, spec)
   const isThere = isSetUp(wanted, known)

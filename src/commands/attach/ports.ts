@@ -50,7 +50,8 @@ export interface LeasePort extends RecordPort {
 }
 
 export interface PodPort extends SharedPort, RecordPort {
-  readonly reservePorts: (spec: AttachmentSpec) => Promise<void>
+  /** Resolves to the spec without the ports that another interface of the container has. */
+  readonly reservePorts: (spec: AttachmentSpec) => Promise<AttachmentSpec>
   readonly lookAtKnown: () => Known
   /** All networks of the machine. To be called after the intent is written: a removal of one sees the intent. */
   readonly networks: () => readonly NetworkSpec[]

@@ -26,15 +26,24 @@ export interface PortRequest {
   readonly reclaim: () => Promise<void>
 }
 
-/** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
-export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
-  for (const port of ports) if (!(await reservePort(request, port))) throw portTaken(port, request.key)
+/**
+ * Reserves the ports. Returns them without those that another interface of the container has: runtimes give the same
+ * ports to each of its networks. Throws CniError 104 naming the port and its holder.
+ */
+export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<readonly HostPort[]> {
+  const shared = new Set<HostPort>()
+  const leaveToHolder = (port: HostPort) => {
+    if (otherHolder(port, request.key)?.key.containerId !== request.key.containerId) throw portTaken(port, request.key)
+    shared.add(port)
+  }
+  for (const port of ports) if (!(await reservePort(request, port))) leaveToHolder(port)
   // Our names first, then one look at the others: of two that ask at once, at least one sees the other.
-  for (const { port, name, other } of conflicts(ports)) {
+  for (const { port, name, other } of conflicts(ports.filter((each) => !shared.has(each)))) {
     if (isOurs(request, other) || (await isFreed(request, other))) continue
     rmSync(`${portsDirectory()}/${name}`, { force: true })
-    throw portTaken(port, request.key)
+    leaveToHolder(port)
   }
+  return ports.filter((port) => !shared.has(port))
 }
 
 /** Gives back every port of an attachment: `ports`, or where it is absent those that say they are its. */
@@ -74,12 +83,16 @@ function conflicts(ports: readonly HostPort[]) {
   )
 }
 
+/** Who has the port, or all or one of its addresses, other than `key`. */
+function otherHolder(port: HostPort, key: AttachmentRecord['key']): AttachmentRecord | undefined {
+  return [reservationName(port), ...conflicts([port]).map(({ other }) => other)]
+    .map((name) => reservationHolder({ name }))
+    .find((holder) => holder !== undefined && !sameKey(holder.key, key))
+}
+
 /** CniError 104, naming the holder: somebody other than `key`. */
 export function portTaken(port: HostPort, key: AttachmentRecord['key']): CniError {
-  const name = reservationName(port)
-  const other = [name, ...conflicts([port]).map((each) => each.other)]
-    .map((each) => reservationHolder({ name: each }))
-    .find((holder) => holder !== undefined && !sameKey(holder.key, key))
+  const other = otherHolder(port, key)
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
   const holder =
     other === undefined

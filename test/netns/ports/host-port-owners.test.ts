@@ -50,6 +50,31 @@ describe('a second owner of a host port', () => {
     attach(host, withPort(dual, secondPort), { id: 'second' })
   })
 
+  it('that is another interface of the container goes without the port, and the DEL of the first ends it', () => {
+    const udp = { hostPort: 5353, containerPort: 53, protocol: 'udp' }
+    const second = netConf({
+      ...other,
+      runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, hostIP: '192.0.2.1' }, udp] },
+    })
+    const first = attach(host, withPort(), { id: 'first' })
+    const call = { id: 'first', netns: first.netns, ifName: 'net1' }
+    const added = host.cni('ADD', second, call)
+    expect(added.code, added.stdout).toBe(0)
+    expect(added.stderr).toContain('net1 goes without: tcp:8080:4:192.0.2.1\n')
+    expect(elements('anyports4')).toContain(`tcp . 8080 : ${first.address} . 80`)
+    expect(elements('anyports4')).toContain('udp . 5353 : 10.250.0.2 . 53')
+    expect(elements('ports4')).not.toContain('8080')
+    for (const [conf, { json }, sent] of [
+      [withPort(), { json: first.result }, first.call],
+      [second, added, call],
+    ] as const)
+      expectSilent(host.cni('CHECK', { ...conf, prevResult: json }, sent))
+    expectSilent(later(host, 'DEL', { conf: withPort(), pod: first }))
+    expect(elements('anyports4')).not.toContain('8080')
+    expectSilent(host.cni('DEL', second, call))
+    expect(readdirSync(`${host.stateDir}/ports`)).toEqual([])
+  })
+
   it('gets the port when DEL has freed it, also when the first has died without DEL', () => {
     const first = attach(host, withPort(), { id: 'first' })
     expectSilent(later(host, 'DEL', { conf: withPort(), pod: first }))
