@@ -116,9 +116,10 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
   const hairpin = now.hairpin ?? old.hairpin
   if (namesSubnets) return { ...now, ...former, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
+  const subnets = unique([...(old.masquerade?.subnets ?? []), ...(now.masquerade?.subnets ?? [])])
   const masquerade = now.masquerade && {
-    subnets: unique([...(old.masquerade?.subnets ?? []), ...now.masquerade.subnets]),
-    noMasquerade: unique([...(old.masquerade?.noMasquerade ?? []), ...now.masquerade.noMasquerade]),
+    subnets,
+    noMasquerade: unique([...subnets, ...now.masquerade.noMasquerade]),
   }
   return {
     ...now,

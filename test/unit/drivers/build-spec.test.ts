@@ -175,6 +175,15 @@ describe('mergeNetworks', () => {
     expect(mergeNetworks(merged, one, false)).toEqual(merged)
   })
 
+  it('forgets a destination that the configuration no longer keeps, and learns one for the subnets before', () => {
+    const [old, now] = ['172.16.0.0/12', '192.0.2.0/24'].map((cidr) => ({ ...conf, nonMasqueradeCIDRs: [cidr] }))
+    const second = lease([{ address: '10.2.0.2/24', gateway: '10.2.0.1' }])
+    expect(mergeNetworks(networkOf(old ?? {}), networkOf(now ?? {}, second), false).masquerade).toEqual({
+      subnets: ['10.1.0.0/24', '10.2.0.0/24'],
+      noMasquerade: ['10.1.0.0/24', '10.2.0.0/24', '192.0.2.0/24'],
+    })
+  })
+
   it('is the new one where the configuration names the subnets, with the hairpin of a pod before', () => {
     const runtimeConfig = { portMappings: [{ hostPort: 80, containerPort: 80 }] }
     const [withPorts, without] = [networkOf({ ...bridged, runtimeConfig }), networkOf(bridged)]
