@@ -197,6 +197,9 @@ interface RouteQuestion {
   readonly addresses: readonly string[]
 }
 
+/** Answers as well: of no route, and of one that is unreachable, prohibit or blackhole (net/ipv4/fib_semantics.c). */
+const noWay = /^RTNETLINK answers: (Network is unreachable|No route to host|Permission denied|Invalid argument)$/m
+
 /** The host's links, and the link to each address; an address that the host cannot reach has none. One process. */
 export async function observeHostLinks(
   run: Run,
@@ -209,8 +212,7 @@ export async function observeHostLinks(
     args: ['-j', '-d', '-force', '-batch', '-'],
     stdin: `${queries.join('\n')}\n`,
   })
-  // "Network is unreachable" is an answer as well.
-  if (reasonOf(output.stderr) !== 'invalid') requireSeen(output, 'ip')
+  if (!noWay.test(output.stderr)) requireSeen(output, 'ip')
   const documents = readDocuments(output.stdout)
   const hostLinks = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
   return {
