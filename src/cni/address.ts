@@ -270,3 +270,9 @@ export function unsafeNameProblem(name: string): string | undefined {
 export function patternNameProblem(name: string): string | undefined {
   return /^!|[+*]$/.test(name) ? 'interface name starts with ! or ends with + or *' : undefined
 }
+
+/** Whether the CIDR has more than one address. */
+export function isSubnet(text: string): boolean {
+  const cidr = parseCidr(text)
+  return cidr !== undefined && cidr.prefixLength < bitsOf(cidr.family)
+}

@@ -2,7 +2,7 @@
 // mode `chained`: what the configuration asks for, on the interface of prevResult (docs/design.md, "Attachments").
 // Decided before anything is changed; where a feature cannot act on this interface, the call is refused.
 
-import { bareAddress, familyOf } from '../cni/address.ts'
+import { bareAddress, familyOf, isSubnet } from '../cni/address.ts'
 import { CniError } from '../cni/error.ts'
 import { defined } from '../cni/json.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
@@ -139,7 +139,8 @@ function hostPortsOf(
 
 function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec['ingressPolicy']): ChainedSpec {
   if (policy !== undefined && host === undefined) throw policyWithoutVeth(dev, policy)
-  const isBridged = host?.master !== undefined
+  const isBridged = bridgeOf(host) !== undefined
+  if (policy !== undefined && !isBridged && host?.master !== undefined) throw policyOnPort(host.name, policy)
   return {
     dev,
     ...(host === undefined ? {} : { hostLink: host.name, hostIndex: host.index }),
@@ -157,13 +158,13 @@ export function chainedNetwork(
   spec: AttachmentSpec,
   { host, hostLinks }: ChainedSurroundings,
 ): NetworkSpec {
-  const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
+  const hostLink = spec.chained?.hostLink
+  const bridge = bridgeOf(host.links.get(hostLink ?? ''))
   const subnets = subnetsOf(conf, spec.ips)
   const masquerade = masqueradeSpec(conf, subnets)
-  // Pods of one bridge reach each other through a host port only where the host routes to that bridge.
-  const portLink = spec.hostPorts?.link
-  const isBridged = bridge !== undefined && (portLink === bridge || isVlanOf(bridge, portLink))
-  const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
+  // On a link that pods share the answer to a neighbour goes straight to it, whatever the link is.
+  const isShared = spec.hostPorts?.snat && spec.hostPorts.link !== hostLink
+  const hairpin = isShared ? subnets.filter(isSubnet) : []
   const way = hostLinkTo(spec.ips, hostLinks)
   const gatewayLink = conf.firewall && bridge !== undefined && isVlanOf(bridge, way) ? way : undefined
   const policy = ingressPolicyOf(conf)
@@ -172,11 +173,17 @@ export function chainedNetwork(
   return {
     name: `${conf.name}/chained`,
     forwarding: [],
-    ...defined({ masquerade, hairpin, gatewayLink }),
-    ...acceptChained(conf, { bridge, hostLink: spec.chained?.hostLink }, subnets),
+    ...defined({ masquerade, gatewayLink }),
+    ...(hairpin.length > 0 ? { hairpin } : {}),
+    ...acceptChained(conf, { bridge, hostLink }, subnets),
     ...ingressPolicy,
     removeWhenEmpty: conf.removeWhenEmpty,
   }
+}
+
+/** Of a port of Open vSwitch, or a link in a VRF, packets of the pod come in by another link than the master. */
+function bridgeOf(link: ObservedLink | undefined): string | undefined {
+  return link?.masterKind === 'bridge' ? link.master : undefined
 }
 
 /** Whether the link has the gateway of a VLAN of the bridge, by the name that the upstream bridge gives it. */
@@ -247,6 +254,14 @@ function noVeth(dev: string, link: ObservedLink): CniError {
 function policyWithoutVeth(dev: string, policy: string): CniError {
   return new CniError('policy-without-veth', `firewall.ingressPolicy: "${policy}" needs a veth, and ${dev} is none`, {
     details: 'use it after ptp or bridge, or set "ingressPolicy": "open"',
+  })
+}
+
+function policyOnPort(link: string, policy: string): CniError {
+  return new CniError('policy-without-veth', `firewall.ingressPolicy: "${policy}": ${link} is on no Linux bridge`, {
+    details:
+      `packets of the pod come in by another link than its master (ip -d link show dev ${link}); use policies of the ` +
+      'plugin that made it, or "ingressPolicy": "open"',
   })
 }
 

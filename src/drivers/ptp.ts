@@ -8,6 +8,7 @@ import {
   familyOf,
   formatCidr,
   includes,
+  isSubnet,
   networkOf,
   parseAddress,
   parseCidr,
@@ -103,9 +104,8 @@ function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly
   const source = dad && familyOf(address) === 6 ? {} : { src: bareAddress(address) }
   const cidr = parseCidr(address)
   const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
-  const isHost = /\/(32|128)$/.test(subnet)
   const toGateway = { dst: `${gateway}/${bitsOf(familyOf(gateway))}`, ...source, scope: linkScope }
-  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, ...source }]
+  return isSubnet(subnet) ? [toGateway, { dst: subnet, gw: gateway, ...source }] : [toGateway]
 }
 
 /**

@@ -4,6 +4,7 @@
 // other people's tables: our chain marks (tools/nft.ts), and theirs has one accept of the mark (accept-place.ts).
 
 import type * as z from 'zod/mini'
+import { isSubnet } from '../cni/address.ts'
 import { configError, notA, unsupported } from '../cni/error.ts'
 import { group, integer, oneOf, readCidrs, text, textsUpTo } from '../cni/fields.ts'
 import { defined } from '../cni/json.ts'
@@ -73,7 +74,7 @@ export function acceptChained(
 ): Accepting {
   if (!wantsAccept(conf)) return {}
   if (on.bridge !== undefined) return { hostAccept: on.bridge, ...letIn(conf, subnets) }
-  const routed = on.hostLink === undefined ? [] : subnets.filter((subnet) => !/\/(32|128)$/.test(subnet))
+  const routed = on.hostLink === undefined ? [] : subnets.filter(isSubnet)
   return routed.length === 0 ? {} : { acceptSubnets: routed, ...letIn(conf, routed) }
 }
 

@@ -13,6 +13,8 @@ export interface ObservedLink {
   readonly kind?: string
   readonly macvlanMode?: string
   readonly master?: string
+  /** The kind of that: a bridge, openvswitch, a VRF. */
+  readonly masterKind?: string
   readonly alias?: string
   readonly promisc: boolean
   /** Of a bridge. */

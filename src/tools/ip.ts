@@ -255,6 +255,7 @@ function toLink(entry: Json): ObservedLink {
     ...optional('kind', info['info_kind'], text),
     ...(info['info_kind'] === 'macvlan' ? optional('macvlanMode', asObject(info['info_data'])['mode'], text) : {}),
     ...optional('master', entry['master'], text),
+    ...optional('masterKind', info['info_slave_kind'], text),
     ...optional('alias', entry['ifalias'], text),
     ...optional('hairpin', port['hairpin'], Boolean),
     ...optional('isolated', port['isolated'], Boolean),

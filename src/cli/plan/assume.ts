@@ -306,7 +306,8 @@ function assumedSurroundings({ prevResult }: ChainedNetConf, dev: string): Chain
     mtu: podLink?.mtu ?? ethernetMtu,
     ...(end ? veth(2, 3) : { kind: 'macvlan' }),
   })
-  const host = end && link(end.name, { ...veth(3, 2), ...(bridge === undefined ? {} : { master: bridge }) })
+  const port = bridge === undefined ? {} : { master: bridge, masterKind: 'bridge' }
+  const host = end && link(end.name, { ...veth(3, 2), ...port })
   const way = bridge ?? end?.name
   return {
     pod: namespaceOf([pod]),

@@ -3,10 +3,11 @@
 // plugin do: /32 addresses, and the link's name made of the pod's.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { filterBridged } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Answer, type Call, type Host, openHost } from '../../support/host.ts'
-import { expectSilent, runLine } from '../../support/outcome.ts'
-import { pingsOnce } from '../../support/traffic/traffic.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { addUplink, outside, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
 
 let host: Host
 beforeEach(() => {
@@ -98,5 +99,63 @@ describe('chained after a plugin that names the link after the pod', () => {
     restore(host)
     expect(rates()).toContain('rate 2Mbit')
     expectSilent(host.cni('CHECK', live.conf, live.call))
+  })
+})
+
+describe('chained after a plugin whose pods share a link of the node', () => {
+  const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', firewall: { hostAccept: 'off' } }
+  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 8080, protocol: 'tcp' }] }
+
+  /** A pod on a switch that the node reaches by a port of it, as antrea-gw0 is one. */
+  function switched(id: string, address: string): RoutedPod {
+    const netns = host.pod(id)
+    const link = `v${id}`
+    runLine(host, `ip link add ${link} up type veth peer name eth0 netns ${netns.slice('/run/netns/'.length)}`)
+    runLine(host, `ip link set ${link} master br-switch`)
+    for (const words of [
+      ['addr', 'add', `${address}/24`, 'dev', 'eth0'],
+      ['link', 'set', 'eth0', 'up'],
+      ['route', 'add', 'default', 'via', '10.10.0.1'],
+    ])
+      expect(host.inPod(netns, 'ip', words).code, words.join(' ')).toBe(0)
+    const interfaces = [{ name: link }, { name: 'eth0', sandbox: netns }]
+    const ips = [{ interface: 1, address: `${address}/24` }]
+    return { call: { id, netns }, prevResult: { cniVersion: '1.0.0', interfaces, ips } }
+  }
+
+  it('a neighbour reaches a host port', async () => {
+    addUplink(host)
+    // A switch that is no Linux bridge has no br_netfilter, and answers for no address of the node.
+    filterBridged(host, false)
+    for (const line of [
+      'ip link add br-switch up type bridge',
+      'sysctl -qw net.ipv4.conf.br-switch.arp_ignore=1',
+      'ip link add gw0 up type veth peer name gwport',
+      'ip link set gwport up master br-switch',
+      'ip addr add 10.10.0.1/24 dev gw0',
+    ])
+      runLine(host, line)
+    const [pod, neighbour] = [switched('a', '10.10.0.2'), switched('b', '10.10.0.3')]
+    const added = host.cni('ADD', { ...conf, runtimeConfig, prevResult: pod.prevResult }, pod.call)
+    expect(added.code, added.stdout).toBe(0)
+    const stop = await serve(pod.call.netns)
+    try {
+      expect(seenBy(host, neighbour.call.netns, outside.node4)).toBe('10.10.0.1')
+    } finally {
+      stop()
+    }
+  })
+})
+
+describe('chained where a route of the node refuses the pod', () => {
+  const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', firewall: {} }
+  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
+
+  it.each(['unreachable', 'prohibit', 'blackhole'])('%s is no way to it', (kind) => {
+    const { call, prevResult } = routedPod('c1', 'calia', '10.1.2.3')
+    runLine(host, 'ip route del 10.1.2.3 dev calia')
+    runLine(host, `ip route add ${kind} 10.0.0.0/8`)
+    expectError(host.cni('ADD', { ...conf, runtimeConfig, prevResult }, call), 7, 'no route to 10.1.2.3')
+    expect(host.cni('ADD', { ...conf, prevResult }, call).code).toBe(0)
   })
 })

@@ -38,9 +38,9 @@ function linkOf(name: string, more: Partial<ObservedLink>): ObservedLink {
   return { name, index: 1, mac: '02:00:00:00:00:02', mtu: 1500, ...flags, ...more }
 }
 
-function seenOf(kind = 'veth') {
+function seenOf(kind = 'veth', masterKind = 'bridge') {
   const eth0 = linkOf('eth0', { index: 2, kind, peerIndex: 7 })
-  const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2, master: 'br0' })
+  const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2, master: 'br0', masterKind })
   return {
     pod: { links: new Map([['eth0', eth0]]), routes: new Map(), rules: [] },
     host: { links: new Map([['veth1', veth1]]), routes: new Map() },
@@ -137,7 +137,29 @@ describe('chained', () => {
     // It is the same for a pod without host ports, and a way elsewhere is none.
     expect(by('br0.100', { firewall: more.firewall }).gatewayLink).toBe('br0.100')
     for (const way of ['br0', 'eth0', 'br0.x', 'br00.100']) expect(by(way, more).gatewayLink).toBeUndefined()
-    expect(by('eth0', more).hairpin).toBeUndefined()
+  })
+
+  it('masquerades neighbours on any link that pods share, but addresses without a subnet', () => {
+    const networkBy = (way: string, given = prevResult) => {
+      const seen = { ...seenOf('veth', 'openvswitch'), hostLinks: new Map([['10.1.0.2', way]]) }
+      const spec = chainedSpec({ key, conf: confOf(ports), prevResult: given, seen })
+      return chainedNetwork(confOf(ports), spec, seen)
+    }
+    expect(networkBy('gw0').hairpin).toEqual(['10.1.0.0/24', 'fd00:1::/64'])
+    expect(networkBy('veth1').hairpin).toBeUndefined()
+    const host = { ...prevResult, ips: [{ address: '10.1.0.2/32', interface: 2 }] }
+    expect(networkBy('gw0', host).hairpin).toBeUndefined()
+  })
+
+  it('takes no master for a bridge that is none', () => {
+    const seen = seenOf('veth', 'openvswitch')
+    for (const ingressPolicy of ['same-bridge', 'isolated'])
+      expect(codeOf(() => specOf({ firewall: { ingressPolicy } }, seen))).toBe(7)
+    const more = { firewall: {} }
+    expect(chainedNetwork(confOf(more), specOf(more, seen), seen)).toMatchObject({
+      acceptSubnets: ['10.1.0.0/24', 'fd00:1::/64'],
+    })
+    expect(chainedNetwork(confOf(more), specOf(more, seen), seen).hostAccept).toBeUndefined()
   })
 
   it('changes and adds to the result only what it did', () => {
