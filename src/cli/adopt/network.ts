@@ -38,6 +38,9 @@ interface NetworkPlan {
 export async function planNetwork(context: CallContext, target: Target, looking: Looking): Promise<NetworkPlan> {
   const network = target.list.name
   const rules = await readUpstreamRules(context.run)
+  const [unseen] = rules.unseen
+  if (unseen !== undefined)
+    throw new CniError('firewalls-not-seen', `cannot look for rules of the upstream plugins: ${unseen}`)
   const found = await lookAtNetwork(context.run, network, looking)
   const { dataDir, subnets } = ipamOf(target)
   const { links, progress } = looking

@@ -48,6 +48,12 @@ function hostLinks(): readonly string[] {
   return (JSON.parse(links) as readonly { ifname: string }[]).map(({ ifname }) => ifname)
 }
 
+/** Puts upstream's rules into the tables of iptables-legacy. */
+function moveToLegacy(): void {
+  expect(host.run('sh', ['-c', 'iptables-nft-save -t nat | iptables-legacy-restore']).code).toBe(0)
+  expect(host.run('nft', ['delete', 'table', 'ip', 'nat']).code).toBe(0)
+}
+
 /** Puts the converted list in place of upstream's. */
 function convertList(): void {
   runtime.write(JSON.parse(runtime.command('convert', runtime.file).stdout))
@@ -214,6 +220,36 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['ours'] })
     expect(host.run('iptables-save', ['-t', 'nat']).stdout).not.toMatch(/CNI-(DN-)?[0-9a-f]{20}/)
     expect(runtime.tool('check', netns, portsOf(8001))).toMatchObject({ code: 0, stdout: '' })
+    rmSync(broken, { recursive: true })
+  })
+
+  it('finds rules of the other variant of iptables, for live and dead pods and in DEL', () => {
+    runtime.write(list())
+    const [a, b, c] = [add('a', 8001), add('b', 8002), add('c', 8003)]
+    moveToLegacy()
+    const ofPlugins = () =>
+      host.run('iptables-legacy-save', ['-t', 'nat']).stdout.match(/-j CNI-[0-9a-f]{24}$/gm)?.length
+    expect(ofPlugins()).toBe(3)
+    host.removePod(b)
+    convertList()
+    expect(runtime.tool('del', c, portsOf(8003))).toMatchObject({ code: 0, stderr: '' })
+    expect(ofPlugins()).toBe(2)
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted', 'cleared'] })
+    expect(host.run('iptables-legacy-save', ['-t', 'nat']).stdout).not.toMatch(/CNI-(DN-)?[0-9a-f]{20}/)
+    expect(runtime.tool('check', a, portsOf(8001))).toMatchObject({ code: 0, stdout: '' })
+  })
+
+  it('takes nothing over where no program reads the rules of a variant', () => {
+    runtime.write(list())
+    add('a', 8001)
+    moveToLegacy()
+    convertList()
+    const broken = mkdtempSync(`${tmpdir()}/trestle-broken-`)
+    writeFileSync(`${broken}/iptables-legacy-save`, '#!/bin/sh\n')
+    chmodSync(`${broken}/iptables-legacy-save`, 0o755)
+    const found = read(runtime.commandWith(broken, ...words(), '--apply'))
+    expect(found).toMatchObject({ code: 1, statuses: ['cannot'] })
+    expect(found.details[0]).toContain('/proc/net/ip_tables_names has the table nat')
     rmSync(broken, { recursive: true })
   })
 
