@@ -23,7 +23,7 @@ import { type Progress, print, withProgress } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot } from '../shell/self.ts'
 import type { Looking } from './look.ts'
-import { applyNetwork, planNetwork } from './network.ts'
+import { applyNetwork, networkEntry, planNetwork } from './network.ts'
 import { type Entry, entryCounts, entryTable } from './take.ts'
 
 const defaultDirectory = '/etc/cni/net.d'
@@ -100,15 +100,11 @@ async function adopt(
     try {
       entries.push(...(await adoptNetwork(context, target, { ...how, links })))
     } catch (error) {
-      const { message } = error as Error
-      entries.push({ ...nobody, network: target.list.name, status: 'cannot', detail: message })
+      entries.push(networkEntry(target.list.name, (error as Error).message))
     }
   }
   return entries
 }
-
-/** An entry that is about no container. */
-const nobody = { containerId: '', ifName: '', addresses: [] }
 
 async function adoptNetwork(
   context: CallContext,
@@ -120,7 +116,7 @@ async function adoptNetwork(
   if (!isReady) return plan.entries.map((entry) => notYet(entry, target))
   if (!isApplied) return plan.entries
   looking.progress(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
-  return await applyNetwork(context, plan)
+  return await applyNetwork(context, plan, looking)
 }
 
 /** Adds to an entry that the runtime still calls the upstream plugins for this network. */

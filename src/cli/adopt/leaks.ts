@@ -2,6 +2,7 @@
 // Leaks of the upstream chain: reservations, rules and devices that name a container without a live namespace, without
 // a cache entry for one, and without a record of trestle.
 
+import { statSync } from 'node:fs'
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
@@ -10,6 +11,7 @@ import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allRecords } from '../../system/store/records.ts'
+import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { removeUpstreamRules, type UpstreamRules } from '../../system/upstream/remove-rules.ts'
 import { forgetUpstream } from '../../system/upstream/upstream-attachment.ts'
 import type { Progress } from '../shell/output.ts'
@@ -44,14 +46,28 @@ export function subnetsOf(conf: Pick<NetConf, 'ipam'>): readonly string[] {
   return conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ subnet }) => subnet) : []
 }
 
+/**
+ * The leaks of a network. `unlisted`: containers with reservations or rules that live, of which libcni's cache has no
+ * entry. `failure`: not every namespace could be looked into, so nothing counts as a leak.
+ */
+interface Leaks {
+  readonly leaks: readonly Leak[]
+  readonly unlisted: readonly Leak[]
+  readonly failure?: Error
+}
+
+const none: Leaks = { leaks: [], unlisted: [] }
+
+/** host-local reserves an address before its pod has it, and libcni writes the entry of a pod last. */
+const youngestMs = 5 * 60 * 1000
+
 /** All leaks in the network. A pod counts as live while a namespace on this node has one of its addresses. */
-export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly Leak[]> {
+export async function findLeaks(run: Run, search: LeakSearch): Promise<Leaks> {
   const { network, found, rules } = search
   const alive = new Set([
     ...found.filter(({ kind }) => kind !== 'gone').map(({ cached }) => cached.containerId),
     ...allRecords().map(({ record }) => record.key.containerId),
   ])
-  const gone = found.filter(({ kind }) => kind === 'gone')
   const named = [
     ...rules.iptables.flatMap(({ saved }) => iptablesPods(saved)),
     ...rules.nft.flatMap((listed) => nftPods(listed, network)),
@@ -61,16 +77,38 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
     named.filter((pod) => pod.network === network),
   ).filter(({ containerId }) => !alive.has(containerId))
   const orphan = orphanAccepts(search, alive)
-  if (candidates.length === 0 && orphan.length === 0) return []
-  const used = await addressesInUse(run, search.progress)
-  const isUsed = (address: string) => used.has(address)
-  const known = new Set(gone.map(({ cached }) => cached.containerId))
-  const leaks = candidates.filter((leak) => known.has(leak.containerId) || !leak.addresses.some(isUsed))
-  return withAccepts(
-    network,
-    leaks,
-    orphan.filter((address) => !isUsed(address)),
-  )
+  if (candidates.length === 0 && orphan.length === 0) return none
+  try {
+    return judge(search, { candidates, orphan, used: await addressesInUse(run, search.progress) })
+  } catch (error) {
+    return { ...none, failure: error as Error }
+  }
+}
+
+/** `used`: the addresses in the namespaces of this node. */
+function judge(
+  search: LeakSearch,
+  { candidates, orphan, used }: { candidates: readonly Leak[]; orphan: readonly string[]; used: ReadonlySet<string> },
+): Leaks {
+  const { network, found } = search
+  const gone = new Set(found.filter(({ kind }) => kind === 'gone').map(({ cached }) => cached.containerId))
+  const isGone = ({ containerId }: Leak) => gone.has(containerId)
+  const hasNoAddress = ({ addresses }: Leak) => !addresses.some((address) => used.has(address))
+  const leaks = candidates.filter((leak) => isGone(leak) || (hasNoAddress(leak) && !isYoung(search, leak)))
+  const unused = orphan.filter((address) => !used.has(address))
+  const listed = new Set(cachedAttachments(network).map(({ containerId }) => containerId))
+  const held = heldAddresses(found)
+  const lives = ({ addresses }: Leak) => addresses.some((address) => used.has(address) && !held.has(address))
+  return {
+    leaks: withAccepts(network, leaks, unused),
+    unlisted: candidates.filter((leak) => !listed.has(leak.containerId) && lives(leak)),
+  }
+}
+
+function isYoung({ dataDir, network }: LeakSearch, { addresses }: Leak): boolean {
+  const since = Date.now() - youngestMs
+  const madeMs = (address: string) => statSync(`${dataDir}/${network}/${address}`, { throwIfNoEntry: false })?.mtimeMs
+  return addresses.some((address) => (madeMs(address) ?? 0) > since)
 }
 
 /**
@@ -125,14 +163,21 @@ function withAccepts(network: string, leaks: readonly Leak[], unused: readonly s
   return [...found, { network, containerId: '', ifName: '', addresses: others, accepts: others, what: [what] }]
 }
 
+/** The addresses of pods that libcni's cache or a record names. */
+function heldAddresses(found: readonly Found[]): ReadonlySet<string> {
+  return new Set([
+    ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => cachedAddresses(cached)),
+    ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => bareAddress(address))),
+  ])
+}
+
 /** Addresses of the network that the firewall plugin's rules accept and that no live container has. */
 function orphanAccepts(
   { subnets, rules, found, network, dataDir }: LeakSearch,
   alive: ReadonlySet<string>,
 ): readonly string[] {
   const held = new Set([
-    ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => cachedAddresses(cached)),
-    ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => bareAddress(address))),
+    ...heldAddresses(found),
     ...upstreamLeases(dataDir, network)
       .filter(({ containerId }) => alive.has(containerId))
       .map(({ address }) => address),

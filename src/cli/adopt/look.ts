@@ -3,7 +3,9 @@
 // host link all match the cache.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { bareAddress } from '../../cni/address.ts'
+import { CniError, oneLine } from '../../cni/error.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import type { ObservedLink } from '../../model/observed.ts'
 import type { AttachmentRecord, NetnsIdentity } from '../../model/record.ts'
@@ -62,13 +64,14 @@ export function keyOf({ network, containerId, ifName }: CachedAttachment): Attac
 
 /**
  * The addresses in all network namespaces of processes and of names under /run/netns, except this process's namespace.
+ * Throws where a namespace cannot be looked into: a live pod may be in there.
  */
 export async function addressesInUse(run: Run, progress: Progress): Promise<ReadonlySet<string>> {
   const used = new Set<string>()
   const paths = namespacePaths()
   for (const [at, path] of paths.entries()) {
     progress(`looking at network namespace ${at + 1} of ${paths.length}, ${path}`)
-    for (const link of (await linksOf(run, path, [])).values()) {
+    for (const link of (await linksOf(run, path)).values()) {
       for (const cidr of link.addresses) used.add(bareAddress(cidr))
     }
   }
@@ -84,7 +87,12 @@ async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<
   if (state === 'gone') return { kind: 'gone', cached }
   if (state === 'unknown')
     return { kind: 'unclear', cached, why: `${cached.netns} is no network namespace of this machine` }
-  const pod = (await linksOf(run, cached.netns, ['dev', cached.ifName])).get(cached.ifName)
+  let pod: ObservedLink | undefined
+  try {
+    pod = (await linksOf(run, cached.netns)).get(cached.ifName)
+  } catch (error) {
+    return { kind: 'unclear', cached, why: (error as Error).message }
+  }
   const host = links.get(endsOf(cached).host?.name ?? '')
   const why = mismatch(cached, pod, host)
   if (pod === undefined || host === undefined || why !== undefined)
@@ -111,40 +119,48 @@ function mismatch(
   return lost === undefined ? undefined : `${lost.address} is not on ${pod.name}`
 }
 
-async function linksOf(run: Run, path: string, words: readonly string[]): Promise<ReadonlyMap<string, ObservedLink>> {
+/** The links in a namespace; none where it is gone. Throws when its links cannot be seen. */
+async function linksOf(run: Run, path: string): Promise<ReadonlyMap<string, ObservedLink>> {
   let netns: ReturnType<typeof openNetns>
   try {
     netns = openNetns(path)
-  } catch {
-    return new Map()
+  } catch (error) {
+    if (inodeOf(path) === undefined) return new Map()
+    throw error
   }
   try {
-    const args = [`--net=${podNetns}`, '--', 'ip', '-j', '-d', 'addr', 'show', ...words]
-    const output = await run({ file: 'nsenter', args, netnsFd: netns.fd })
-    return readLinks(readDocuments(output.stdout))
+    const args = [`--net=${podNetns}`, '--', 'ip', '-j', '-d', 'addr', 'show']
+    const { code, stdout, stderr } = await run({ file: 'nsenter', args, netnsFd: netns.fd })
+    if (code === 0) return readLinks(readDocuments(stdout))
+    throw new CniError(
+      'network-not-seen',
+      `cannot look into ${path}: ${oneLine(stderr) || `nsenter exits with ${code}`}`,
+    )
   } finally {
     closeNetns(netns)
   }
 }
 
-/** One path for each namespace, though many processes share one. */
+/** One path for each namespace, though many processes share one. Process 1 is in no pod, and may be hidden from root. */
 function namespacePaths(): readonly string[] {
   const named = namesIn('/run/netns').map((name) => `/run/netns/${name}`)
-  const running = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  const paths = [...named, ...running.map((pid) => `/proc/${pid}/ns/net`)].filter((path) => existsSync(path))
+  const running = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && name !== '1')
   const ownInode = statSync('/proc/self/ns/net').ino
   const byInode = new Map<number, string>()
-  for (const path of paths) {
+  for (const path of [...named, ...running.map((pid) => `/proc/${pid}/ns/net`)]) {
     const inode = inodeOf(path)
     if (inode !== undefined && inode !== ownInode && !byInode.has(inode)) byInode.set(inode, path)
   }
   return [...byInode.values()]
 }
 
+/** Undefined where the namespace's file is gone: a process that ends during the look is denied, not absent. */
 function inodeOf(path: string): number | undefined {
   try {
     return statSync(path).ino
-  } catch {
-    return undefined
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || !existsSync(dirname(dirname(path)))) return undefined
+    throw error
   }
 }

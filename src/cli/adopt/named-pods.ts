@@ -14,12 +14,20 @@ export interface NamedPod {
 /** The pods that rules of ipMasq and portmap name in their comments. */
 export function iptablesPods(saved: string): readonly NamedPod[] {
   const pattern = /--comment "(?:dnat )?name: \\"([^"\\]+)\\" id: \\"([^"\\]+)\\""/
-  return tableOf(saved, 'nat').rules.flatMap((rule) => {
+  const { rules } = tableOf(saved, 'nat')
+  return rules.flatMap((rule) => {
     const [, network, containerId] = pattern.exec(rule) ?? []
     if (network === undefined || containerId === undefined) return []
-    const source = / -s (\S+)\/(?:32|128) /.exec(rule)?.[1]
-    return [{ network, containerId, ...(source === undefined ? {} : { address: source }) }]
+    const address = / -s (\S+)\/(?:32|128) /.exec(rule)?.[1] ?? targetOf(rules, rule)
+    return [{ network, containerId, ...(address === undefined ? {} : { address }) }]
   })
+}
+
+/** The address that the chain of a rule translates to. */
+function targetOf(rules: readonly string[], rule: string): string | undefined {
+  const chain = / -j (CNI-DN-\S+)$/.exec(rule)?.[1]
+  const inChain = rules.filter((each) => each.startsWith(`-A ${chain} `))
+  return inChain.flatMap((each) => / --to-destination \[?([^\]\s]+?)\]?:\d+$/.exec(each)?.[1] ?? [])[0]
 }
 
 /** The addresses that rules of the firewall plugin accept, without prefix length. */

@@ -45,19 +45,40 @@ export async function planNetwork(context: CallContext, target: Target, looking:
   const { dataDir, subnets } = ipamOf(target)
   const { links, progress } = looking
   const sorted = found.map((each) => sort(each, { target, links, rules }))
-  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules, progress })
+  const { leaks, unlisted, failure } = await findLeaks(context.run, {
+    network,
+    dataDir,
+    subnets,
+    found,
+    rules,
+    progress,
+  })
   return {
     target,
     dataDir,
     takings: sorted.flatMap(({ taking, isRecorded }) => (taking !== undefined && !isRecorded ? [taking] : [])),
     unfinished: sorted.flatMap(({ taking, isRecorded }) => (taking !== undefined && isRecorded ? [taking] : [])),
     leaks,
-    entries: [...sorted.flatMap(({ entry }) => (entry.status === 'gone' ? [] : [entry])), ...leaks.map(leakEntry)],
+    entries: [
+      ...sorted.flatMap(({ entry }) => (entry.status === 'gone' ? [] : [entry])),
+      ...leaks.map(leakEntry),
+      ...unlisted.map((pod): Entry => ({ ...leakEntry(pod), status: 'cannot', detail: "no entry in libcni's cache" })),
+      ...(failure === undefined ? [] : [networkEntry(network, `no look for leaks: ${failure.message}`)]),
+    ],
   }
 }
 
+/** An entry about no container: what cannot be done for the network. */
+export function networkEntry(network: string, detail: string): Entry {
+  return { network, status: 'cannot', containerId: '', ifName: '', addresses: [], detail }
+}
+
 /** Carries out the plan. Returns its lines with their results. */
-export async function applyNetwork(context: CallContext, plan: NetworkPlan): Promise<readonly Entry[]> {
+export async function applyNetwork(
+  context: CallContext,
+  plan: NetworkPlan,
+  looking: Looking,
+): Promise<readonly Entry[]> {
   const entries = new Map(plan.entries.map((entry) => [keyText(entry), entry]))
   const settle: Settle = (entry, failure, success) => {
     const old = entries.get(keyText(entry))
@@ -67,9 +88,18 @@ export async function applyNetwork(context: CallContext, plan: NetworkPlan): Pro
   }
   await settleKilledCalls(context, networkFiles(plan.target.list.name))
   await takeOver(context, plan, settle)
-  const [failure] = await clearLeaks(context.run, plan.leaks, plan.dataDir)
-  for (const leak of plan.leaks) settle(leakEntry(leak), failure, 'cleared')
+  const leaks = await stillLeaks(context, plan, looking)
+  const [failure] = await clearLeaks(context.run, leaks, plan.dataDir)
+  for (const leak of leaks) settle(leakEntry(leak), failure, 'cleared')
   return [...entries.values()]
+}
+
+/** The leaks of the plan that are leaks still: an address may have gone to a pod since. */
+async function stillLeaks(context: CallContext, { target, leaks }: NetworkPlan, looking: Looking) {
+  if (leaks.length === 0) return []
+  const planned = new Set(leaks.map(keyText))
+  const again = await planNetwork(context, target, looking)
+  return again.leaks.filter((leak) => planned.has(keyText(leak)))
 }
 
 /** Records the result of an entry: the failure, or the status `success`. */

@@ -4,8 +4,8 @@
 import { type CachedAttachment, cacheFileName, networkNamed, readCached } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn, readableText } from '../files/files.ts'
 
-/** Where libcni keeps its cache (docs/design.md, "libcni's cache"). */
-const cacheDirectory = '/var/lib/cni/results'
+/** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, and for cri-dockerd. */
+const cacheDirectories = ['/var/lib/cni/results', '/var/lib/cni/cache/results']
 
 export function cachedAttachment(key: {
   readonly network: string
@@ -16,20 +16,32 @@ export function cachedAttachment(key: {
 }
 
 export function cachedAttachments(network: string): readonly CachedAttachment[] {
-  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
+  const names = cacheNames().filter((name) => name.startsWith(`${network}-`))
   return names.flatMap((name) => readEntry(name, network) ?? [])
 }
 
 /** Every attachment that libcni remembers, of all networks; entries of old versions do not name theirs. */
 export function allCachedAttachments(): readonly CachedAttachment[] {
-  return namesIn(cacheDirectory).flatMap((name) => {
-    const text = readableText(`${cacheDirectory}/${name}`) ?? ''
+  return cacheNames().flatMap((name) => {
+    const text = entryText(name) ?? ''
     const network = networkNamed(text)
     return network === undefined ? [] : (readCached(name, text, network) ?? [])
   })
 }
 
 function readEntry(name: string, network: string): CachedAttachment | undefined {
-  const text = readableText(`${cacheDirectory}/${name}`)
+  const text = entryText(name)
   return text === undefined ? undefined : readCached(name, text, network)
+}
+
+function cacheNames(): readonly string[] {
+  return [...new Set(cacheDirectories.flatMap((directory) => namesIn(directory)))]
+}
+
+function entryText(name: string): string | undefined {
+  for (const directory of cacheDirectories) {
+    const text = readableText(`${directory}/${name}`)
+    if (text !== undefined) return text
+  }
+  return undefined
 }

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle adopt`: what it takes over and what it leaves, a run that was cut short, and old cache entries.
 
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
@@ -52,6 +62,12 @@ function hostLinks(): readonly string[] {
 function moveToLegacy(): void {
   expect(host.run('sh', ['-c', 'iptables-nft-save -t nat | iptables-legacy-restore']).code).toBe(0)
   expect(host.run('nft', ['delete', 'table', 'ip', 'nat']).code).toBe(0)
+}
+
+/** Makes a reservation older than any ADD takes. */
+function age(address = '10.80.0.2'): void {
+  const then = Date.now() / 1000 - 600
+  utimesSync(`${leases}/${address}`, then, then)
 }
 
 /** Puts the converted list in place of upstream's. */
@@ -251,6 +267,65 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     expect(found).toMatchObject({ code: 1, statuses: ['cannot'] })
     expect(found.details[0]).toContain('/proc/net/ip_tables_names has the table nat')
     rmSync(broken, { recursive: true })
+  })
+
+  it('clears nothing where a namespace cannot be looked into, and says so', () => {
+    runtime.write(list())
+    const netns = add('a', 8001)
+    rmSync(cache, { recursive: true })
+    age()
+    convertList()
+    const broken = mkdtempSync(`${tmpdir()}/trestle-broken-`)
+    writeFileSync(`${broken}/nsenter`, '#!/bin/sh\necho refused >&2\nexit 1\n')
+    chmodSync(`${broken}/nsenter`, 0o755)
+    const found = read(runtime.commandWith(broken, ...words(), '--apply'))
+    expect(found).toMatchObject({ code: 1, statuses: ['cannot'] })
+    expect(found.details[0]).toMatch(/^no look for leaks: cannot look into \S+: refused$/)
+    expect(readdirSync(leases)).toContain('10.80.0.2')
+    expect(adopt('--apply')).toMatchObject({ code: 1, statuses: ['cannot'], details: ["no entry in libcni's cache"] })
+    host.removePod(netns)
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['cleared'] })
+    expect(readdirSync(leases)).not.toContain('10.80.0.2')
+    rmSync(broken, { recursive: true })
+  })
+
+  it('leaves a reservation alone that may be of an ADD at work', () => {
+    runtime.write(list())
+    convertList()
+    mkdirSync(leases, { recursive: true })
+    writeFileSync(`${leases}/10.80.0.9`, 'not-yet\r\neth0')
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: [] })
+    age('10.80.0.9')
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['cleared'] })
+  })
+
+  it('judges a leak again before it clears it', () => {
+    runtime.write(list())
+    const netns = add('a', 8001)
+    rmSync(cache, { recursive: true })
+    host.inPod(netns, 'ip', ['addr', 'flush', 'dev', 'eth0'])
+    age()
+    convertList()
+    const late = mkdtempSync(`${tmpdir()}/trestle-late-`)
+    const real = host.run('which', ['iptables-save']).stdout.trim()
+    // The pod gets its address between the first look and what follows.
+    const addAddress = `[ ! -e ${late}/looked ] || nsenter --net=${netns} ip addr add 10.80.0.2/24 dev eth0`
+    writeFileSync(`${late}/iptables-save`, `#!/bin/sh\n${addAddress}\ntouch ${late}/looked\nexec ${real} "$@"\n`)
+    chmodSync(`${late}/iptables-save`, 0o755)
+    expect(read(runtime.commandWith(late, ...words(), '--apply'))).toMatchObject({ code: 1, statuses: ['leak'] })
+    expect(readdirSync(leases)).toContain('10.80.0.2')
+    expect(adopt()).toMatchObject({ code: 1, statuses: ['cannot'] })
+    rmSync(late, { recursive: true })
+  })
+
+  it("finds pods in cri-dockerd's cache", () => {
+    runtime.write(list())
+    add('a', 8001)
+    mkdirSync('/var/lib/cni/cache')
+    renameSync(cache, '/var/lib/cni/cache/results')
+    convertList()
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
+    rmSync('/var/lib/cni/cache', { recursive: true })
   })
 
   it('takes over routed pods, whose CHECK then succeeds', () => {
