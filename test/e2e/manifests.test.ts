@@ -98,7 +98,9 @@ describe.skipIf(!isKubectlThere)('kubectl kustomize', () => {
     for (const [at, [, text = '']] of shown.entries()) {
       const name = overlay(`shown-${at}`, text)
       writeFileSync(join(scratch, name, 'pods.conflist'), '{ "plugins": [ { "type": "trestle", "mtu": 1400 } ] }')
-      expect(build(name).configMap.data?.['pods.conflist']).toContain('1400')
+      const { configMap, pod } = build(name)
+      if (text.includes('kubernetes-uninstall')) expect(pod.containers[0]?.args).toContain('--uninstall')
+      else expect(configMap.data?.['pods.conflist']).toContain('1400')
     }
   })
 })
