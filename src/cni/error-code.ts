@@ -70,6 +70,7 @@ export const idsOfCode = {
     ...['mtu-below-ipv6', 'mac-address'],
     ...['sysctl-key', 'sysctl-repeated', 'sysctl-not-allowed', 'burst-without-rate', 'rate-too-low'],
     ...['bandwidth-without-veth', 'bandwidth-set-already', 'policy-without-veth', 'sbr-gateways'],
+    'sbr-without-address',
     ...['accept-mark-taken', 'firewalld-zone', 'port-mapping-incomplete', 'port-mapped-twice', 'port-protocol'],
     ...['port-host-ip', 'ports-without-route', 'condition-invalid', 'condition-overlap', 'conditions-too-long'],
     ...['condition-unsafe', 'element-unsafe', 'loopback-other-address', 'list-invalid', 'list-without-trestle'],

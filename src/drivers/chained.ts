@@ -89,7 +89,8 @@ export function hostLinksOf(prevResult: Result): readonly string[] | undefined {
 
 /**
  * Everything of the attachment. Throws CniError 4 when the interface is not in the sandbox, 7 when a feature cannot
- * act on it: `bandwidth` without a veth, an ingressPolicy without a link on the host, host ports without a route.
+ * act on it: `bandwidth` without a veth, an ingressPolicy without a link on the host, host ports without a route, `sbr`
+ * where nobody has an address.
  */
 export function chainedSpec(input: {
   readonly key: AttachmentKey
@@ -102,6 +103,7 @@ export function chainedSpec(input: {
   const link = seen.pod.links.get(dev)
   if (link === undefined) throw noInterface(dev)
   const ips = addressesOf(prevResult, dev)
+  if (conf.sbr !== undefined && prevResult.ips.length === 0) throw noAddresses(dev)
   const host = hostEndOf(link, seen.host)
   const hostPorts = hostPortsOf(conf, ips, seen.hostLinks)
   const bandwidth = limitsOf(conf, { key, link, host })
@@ -240,6 +242,12 @@ function withoutDev({ dev: _dev, ...route }: PodRoute & { readonly dev?: string 
 function noInterface(dev: string): CniError {
   return new CniError('interface-missing', `CNI_IFNAME ${dev} is not in the sandbox`, {
     details: 'a chained plugin acts on the interface that an earlier plugin of the list made',
+  })
+}
+
+function noAddresses(dev: string): CniError {
+  return new CniError('sbr-without-address', `sbr: no IP addresses supplied on interface ${dev}`, {
+    details: 'prevResult has none: give the plugin that makes the interface an "ipam", or leave "sbr" out',
   })
 }
 

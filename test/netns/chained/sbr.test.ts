@@ -135,6 +135,14 @@ describe('sbr', () => {
     expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
   })
 
+  it('chained without any address is refused, and changes nothing', () => {
+    const second = attachSecond(secondConf({ sbr: undefined, podcidr: undefined }))
+    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
+    const added = host.cni('ADD', { ...chained, prevResult: second.result }, second.call)
+    expectError(added, 7, 'no IP addresses supplied on interface eth1')
+    expect(rules()).toEqual([])
+  })
+
   it('chained after the plugin that made the default route is no difference for that one', () => {
     const prevResult = pod.result
     const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', sbr: {} }

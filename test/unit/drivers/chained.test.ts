@@ -205,6 +205,13 @@ describe('chained', () => {
     expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { ...seen.pod, links: new Map() } }))).toBe(4)
   })
 
+  it('refuses sbr where prevResult has no address at all, as upstream does', () => {
+    const by = (ips: Result['ips']) => () =>
+      chainedSpec({ key, conf: confOf({ sbr: {} }), prevResult: { ...prevResult, ips }, seen: seenOf() })
+    expect(codeOf(by([]))).toBe(7)
+    expect(by([{ address: '10.9.9.9/24', interface: 0 }])().sbr).toEqual({ sources: [], moved: [] })
+  })
+
   it('isolates a bridge port, and from others a link that is on no bridge', () => {
     const more = { firewall: { ingressPolicy: 'isolated' } }
     const on = { dev: 'eth0', hostLink: 'veth1', hostIndex: 7 }
