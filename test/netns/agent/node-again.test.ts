@@ -196,6 +196,7 @@ describe('a range that another node has by now', () => {
       nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] }), ...nodes],
       options: { mode: 'bridge', ...more },
     })
+
   it.each([
     ['has none', [], {}],
     ['has one that is no range for pods', ['169.254.1.0/24'], {}],
@@ -210,7 +211,8 @@ describe('a range that another node has by now', () => {
       })
     expect(plugin()).toMatchObject({ podcidr: [], firewall: { hostAccept: 'auto' } })
     expect(refusal()).toBe(7)
-    expect(node.host.cni('STATUS', plugin()).json).toMatchObject({ code: 7 })
+    const told = { code: 7, details: expect.stringContaining('/readyz') }
+    expect(node.host.cni('STATUS', plugin()).json).toMatchObject(told)
     expect(reaches(old, '10.244.1.1')).toBe(true)
     detachFrom(node.host, { ...old, conf: plugin() })
     expect(await registered(a)).toMatchObject({ isDone: true })
