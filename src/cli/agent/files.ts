@@ -8,7 +8,7 @@ import type { Mode } from '../../model/attachment.ts'
 import { conflistText, rangesIn, type Template, withoutRanges } from '../../plan/agent/conflist.ts'
 import { bridgeKey } from '../../plan/agent/new-pods.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import { readableText, readText, writeText } from '../../system/files/files.ts'
+import { readableText, readText, writeSynced } from '../../system/files/files.ts'
 import { isOnHost } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { sweepTemporaries } from '../../system/store/sweep.ts'
@@ -105,7 +105,7 @@ function writeConfiguration(file: string, text: string): boolean {
   if (found !== undefined && found !== 'unreadable' && found.text === text) return false
   mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
   sweepTemporaries(dirname(file))
-  writeText(file, text)
+  writeSynced(file, text)
   return true
 }
 

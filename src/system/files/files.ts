@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small files that only we write: whole or not at all, never through a link someone else put there.
-// /run is a tmpfs, so there is no fsync: what a power cut takes, the boot id voids anyway.
+// /run is a tmpfs, where nothing is synced: what a power cut takes, the boot id voids anyway.
 
 import {
   closeSync,
@@ -57,7 +57,15 @@ export function readableText(path: string): string | undefined {
 
 /** Writes a file as a whole: a reader sees the old text or the new. Mode 0600. */
 export function writeText(path: string, text: string): void {
-  const temporary = writeTemporary(path, text)
+  renameOver(writeTemporary(path, text), path)
+}
+
+/** The same on a disk, where a power cut may leave a file with a new name and no text. */
+export function writeSynced(path: string, text: string): void {
+  renameOver(writeTemporary(path, text, constants.O_SYNC), path)
+}
+
+function renameOver(temporary: string, path: string): void {
   try {
     renameSync(temporary, path)
   } catch (error) {
@@ -156,10 +164,10 @@ function linkAgain(existing: string, path: string): boolean {
 }
 
 /** Temporary names start with '.', which no record, address or lock does; sweep.ts reads them. */
-function writeTemporary(path: string, text: string): string {
+function writeTemporary(path: string, text: string, more = 0): string {
   written += 1
   const temporary = `${dirname(path)}/.${ownerMark()}.${written}`
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | more
   const fd = openMaking(temporary, flags)
   try {
     const bytes = Buffer.from(text)

@@ -92,6 +92,14 @@ interface Limits {
 
 function start(command: Command, limits: Limits, settle: Settle): void {
   const { child, files, isGone } = spawned(command, limits.starter)
+  if (child.pid === undefined) {
+    // Without free descriptors the child has not even streams; the reason comes as an event.
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      isGone()
+      settle.reject(notStarted(command, error))
+    })
+    return
+  }
   const ended = { reason: undefined as CniError | undefined, isSettled: false }
   const end = (reason: CniError) => {
     ended.reason ??= reason
@@ -236,7 +244,7 @@ function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
   const missing = error.code === 'ENOENT'
   const hint = missing
     ? `install it (Debian: iproute2, nftables, util-linux), or add its directory to PATH`
-    : `${error.message}; see its mode and the limits of the node (processes, memory)`
+    : `${error.message}; see its mode and the limits of the node (processes, open files, memory)`
   const id = missing ? 'command-missing' : 'command-not-started'
   return new CniError(id, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
     details: `${commandLine(command)}: ${hint}`,

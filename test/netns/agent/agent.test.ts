@@ -21,6 +21,7 @@ import {
   startAgent,
   until,
 } from '../../support/cluster/cluster.ts'
+import { haveStrace } from '../../support/faults/strace.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
 
@@ -128,6 +129,20 @@ describe('trestle agent', () => {
     await until(() => routes().length === 0, 'no routes')
     expect(statSync(files.conflist)).toMatchObject({ mtimeMs, ino })
     expect(foreign()).toBe(before)
+  })
+
+  it.skipIf(!haveStrace())('has the text of the configuration on the disk before its name', async () => {
+    await api.order({ put: [own] })
+    const log = `${files.root}/strace`
+    const tracer = ['strace', '-f', '-qq', '-I1', '-o', log, '-e', 'trace=openat']
+    const traced = startAgent(host, files, [], tracer)
+    await traced.seen(isReady, 'ready')
+    // The agent itself: strace would leave it running.
+    execaSync('pkill', ['-TERM', '-P', String(traced.child.pid)])
+    await traced.end('SIGCONT')
+    const written = readFileSync(log, 'utf8').split('\n')
+    const opened = written.filter((line) => line.includes(`"${files.root}/net.d/.`) && line.includes('O_CREAT'))
+    expect(opened).toEqual([expect.stringContaining('O_SYNC')])
   })
 
   it('killed before nft has removed a node, leaves that to the next one', async () => {

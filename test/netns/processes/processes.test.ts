@@ -49,6 +49,21 @@ function startedBy(body: () => void): readonly string[] {
 }
 
 describe('programs', () => {
+  it('that cannot start for want of descriptors are named as such, and no path is called unwritable', () => {
+    const pod = host.pod('few')
+    const input = JSON.stringify(netConf({ podcidr: '10.240.0.0/24' }))
+    const request = `CNI_COMMAND=ADD CNI_CONTAINERID=few CNI_NETNS=${pod} CNI_IFNAME=eth0 CNI_PATH=/x`
+    const limited = (most: number) =>
+      host.run('sh', [
+        '-c',
+        `ulimit -n ${most}; echo '${input}' | ${request} TRESTLE_STATE_DIR=${host.stateDir} ${trestle}`,
+      ])
+    // With fewer descriptors nothing begins, with more all is well.
+    const found = Array.from({ length: 20 }, (_, at) => limited(24 + 2 * at).json?.msg ?? '')
+    expect(found.filter((message) => message.includes('spawn'))).toEqual([])
+    expect(found.join('\n')).toMatch(/^cannot run \S+: EMFILE \[command-not-started\]$/m)
+  })
+
   it('of a CHECK are four where bandwidth and sysctls meet, and it sees both', () => {
     const conf = netConf({
       podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
