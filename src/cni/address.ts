@@ -102,6 +102,12 @@ export function networkOf(cidr: Cidr): Cidr {
   return { family: cidr.family, value: firstOf(cidr).value, prefixLength: cidr.prefixLength }
 }
 
+/** The CIDR without host bits, as the kernel has the destination of a route; text that is no CIDR stays. */
+export function canonicalNetwork(text: string): string {
+  const cidr = parseCidr(text)
+  return cidr === undefined ? text : formatCidr(networkOf(cidr))
+}
+
 /** The lowest address of the prefix: the network address. */
 export function firstOf(cidr: Cidr): Address {
   const mask = hostMask(cidr)

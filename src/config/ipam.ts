@@ -2,16 +2,7 @@
 // `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their
 // order are those of the upstream host-local and static plugins.
 
-import {
-  type Cidr,
-  familyOf,
-  formatAddress,
-  formatCidr,
-  includes,
-  networkOf,
-  parseAddress,
-  parseCidr,
-} from '../cni/address.ts'
+import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../cni/address.ts'
 import { isPluginType } from '../cni/config-head.ts'
 import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
@@ -253,7 +244,7 @@ function readRoute(raw: RawRoute, path: KeyPath): Route {
     throw notA([...path, 'dst'], raw.dst, { id: 'route-destination', what: 'a destination in CIDR notation', hint })
   }
   const { mtu, advmss, priority, table, scope } = raw
-  const route: Route = { dst: formatCidr(networkOf(dst)), ...defined({ mtu, advmss, priority, table, scope }) }
+  const route: Route = { dst: formatCidr(dst), ...defined({ mtu, advmss, priority, table, scope }) }
   if (raw.gw === undefined || raw.gw === '') return route
   const gw = parseAddress(raw.gw)
   if (gw?.family === dst.family) return { ...route, gw: formatAddress(gw) }
@@ -261,7 +252,10 @@ function readRoute(raw: RawRoute, path: KeyPath): Route {
   throw notA([...path, 'gw'], raw.gw, { id: 'route-gateway', what: `an IPv${dst.family} address`, hint })
 }
 
-/** Routes with canonical destinations; a gateway is of its route's family. Throws CniError invalidConfig. */
+/**
+ * Routes with canonical destinations, host bits kept, as upstream prints them; a gateway is of its route's family.
+ * Throws CniError invalidConfig.
+ */
 function readRoutes(raw: readonly RawRoute[], path: KeyPath): readonly Route[] {
   return raw.map((route, index) => readRoute(route, [...path, index]))
 }

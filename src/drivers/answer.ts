@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of ADD, from the spec: nothing is read back from the kernel.
 
+import { canonicalNetwork } from '../cni/address.ts'
 import { atLeast, type Result, type ResultInterface, type Route } from '../cni/result.ts'
 import type { FeatureConf } from '../config/net-conf.ts'
 import type { AttachmentSpec, Lease, NetworkSpec } from '../model/attachment.ts'
@@ -70,5 +71,5 @@ function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
 
 /** By which the kernel tells routes apart: 0 is "not set". */
 function placeOf({ dst, table, priority }: Route): string {
-  return `${dst} table ${table || 0} metric ${priority || 0}`
+  return `${canonicalNetwork(dst)} table ${table || 0} metric ${priority || 0}`
 }

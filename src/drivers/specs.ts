@@ -2,7 +2,7 @@
 // From a configuration and a lease to the specs of attachment and network: every name, MAC, gateway and route is
 // decided here and in the driver, so that the operations only spell it out.
 
-import { bareAddress, familyOf, includes, parseAddress, parseCidr } from '../cni/address.ts'
+import { bareAddress, canonicalNetwork, familyOf, includes, parseAddress, parseCidr } from '../cni/address.ts'
 import { CniError } from '../cni/error.ts'
 import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/result.ts'
@@ -137,10 +137,11 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
 
 /** A route without gateway takes the first one of its family, but not in IPv4 one of scope link or narrower. */
 function podRoutes(
-  routes: readonly Route[],
+  leased: readonly Route[],
   ips: readonly PodAddress[],
   isDefaultGateway: boolean,
 ): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
+  const routes = leased.map((route) => ({ ...route, dst: canonicalNetwork(route.dst) }))
   const complete = routes.map((route) => throughGateway(withoutZeros(route), ips))
   const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
   // As in the upstream bridge: one with a gateway of its own, in whatever table and metric, is the one meant.

@@ -4,11 +4,10 @@
 
 import {
   bareAddress,
+  canonicalNetwork,
   formatAddress,
-  formatCidr,
   includes,
   isUnspecified,
-  networkOf,
   parseAddress,
   parseCidr,
 } from '../../cni/address.ts'
@@ -71,7 +70,7 @@ export function absentFromPod(
   const isNowhere = (ip: ResultIp) => ip.interface === undefined || interfaces[ip.interface] === undefined
   return [
     ...routes
-      .filter((route) => !known.has(route.dst) && !there.some((other) => isThisRoute(other, route)))
+      .filter((route) => !known.has(canonicalNetwork(route.dst)) && !there.some((other) => isThisRoute(other, route)))
       .map(({ dst, gw }) => `route to ${dst}${gw ? ` via ${gw}` : ''} of prevResult is missing in the pod`),
     ...ips
       .filter((ip) => isNowhere(ip) && isOfSubnet(ip, spec) && !addresses.has(bareAddress(ip.address)))
@@ -82,11 +81,9 @@ export function absentFromPod(
 
 /** By destination and gateway; a later plugin may have given a default route another one (upstream sbr, `gateways`). */
 function isThisRoute(there: Route, { dst, gw }: Route): boolean {
-  const cidr = parseCidr(dst)
-  if (cidr === undefined) return true
   const via = parseAddress(gw ?? '')
-  const isAny = via === undefined || isUnspecified(via) || isDefault({ dst })
-  return there.dst === formatCidr(networkOf(cidr)) && (isAny || there.gw === formatAddress(via))
+  const isAny = via === undefined || isUnspecified(via) || isDefault(there)
+  return there.dst === canonicalNetwork(dst) && (isAny || there.gw === formatAddress(via))
 }
 
 function isOfSubnet({ address }: ResultIp, { ips }: AttachmentSpec): boolean {
@@ -127,7 +124,8 @@ export function expectedOps(
  * (those with a source) are in no result: they are expected as long as their address is.
  */
 function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
-  const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
+  const inResult = new Set(prevResult.routes.map((route) => canonicalNetwork(route.dst)))
+  const isThere = (dst: string) => inResult.has(dst)
   const isOwn = (src = '') => driverOf(spec).isRouted && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
   return {
     routes: spec.routes.filter((route) => isThere(route.dst) || isOwn(route.src)),

@@ -67,6 +67,30 @@ describe('routes of the configuration', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
+  it.each([{ mode: 'bridge' }, { mode: 'ptp' }, { sbr: {} }])(
+    'are in the result with their host bits, which the kernel does not take, with %j',
+    (more) => {
+      const before = snapshot(host)
+      const ranges = [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]]
+      const routes = [
+        { dst: '10.1.2.3/16', gw: '10.240.0.1' },
+        { dst: '2001:db8:2::1/64', gw: 'fd00:240::1' },
+      ]
+      const conf = ipamConf({ type: 'trestle', ranges, routes }, more)
+      const pod = attach(host, conf)
+      expect(pod.result.routes.slice(0, 2)).toEqual(routes)
+      for (const dst of ['10.1.0.0/16', '2001:db8:2::/64']) {
+        const shown = inPodJson(host, pod.netns, ['route', 'show', 'table', 'all', dst])
+        expect(shown[0], dst).toMatchObject({ dev: 'eth0' })
+      }
+      expectSilent(later(host, 'CHECK', { conf, pod }))
+      host.inPod(pod.netns, 'ip', ['route', 'flush', 'table', 'all', '10.1.0.0/16'])
+      expectError(later(host, 'CHECK', { conf, pod }), 107, 'route to 10.1.0.0/16')
+      expectSilent(later(host, 'DEL', { conf, pod }))
+      expectNothingLeft(host, before)
+    },
+  )
+
   it('that the kernel would refuse, by a gateway on no link, fail ADD and leave the pod empty', () => {
     const conf = ipamConf({
       type: 'trestle',

@@ -18,7 +18,7 @@ const conf = {
   ipam: {
     type: 'trestle',
     ranges: [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]],
-    routes: [{ dst: '0.0.0.0/0' }],
+    routes: [{ dst: '0.0.0.0/0' }, { dst: '2001:db8:2::1/64', gw: 'fd00:240::1' }],
   },
 }
 
@@ -39,7 +39,7 @@ describe('delegated to', () => {
         { address: '10.240.0.2/24', gateway: '10.240.0.1' },
         { address: 'fd00:240::2/64', gateway: 'fd00:240::1' },
       ],
-      routes: [{ dst: '0.0.0.0/0' }],
+      routes: [{ dst: '0.0.0.0/0' }, { dst: '2001:db8:2::1/64', gw: 'fd00:240::1' }],
     })
     expect(interfacesOf(host, pod.netns)).toEqual([])
     expectSilent(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call))
@@ -80,7 +80,8 @@ describe('delegated to', () => {
       },
     ],
   ])('ADD answers in version %s', (cniVersion, expected) => {
-    const ipam = { ...conf.ipam, ranges: conf.ipam.ranges.slice(0, 1) }
+    const { ranges, routes } = conf.ipam
+    const ipam = { ...conf.ipam, ranges: ranges.slice(0, 1), routes: routes.slice(0, 1) }
     expect(attach(host, { ...conf, cniVersion, ipam }).result).toEqual(expected)
   })
 

@@ -62,7 +62,7 @@ describe('pool', () => {
       cooldownS: 30,
       routes: [
         { dst: '0.0.0.0/0' },
-        { dst: '10.0.0.0/8', gw: '10.1.0.3', mtu: 1400, advmss: 1360, priority: 5, table: 100, scope: 0 },
+        { dst: '10.2.3.4/8', gw: '10.1.0.3', mtu: 1400, advmss: 1360, priority: 5, table: 100, scope: 0 },
       ],
       resolvConf: '/etc/resolv.conf',
       dataDir: '/data',

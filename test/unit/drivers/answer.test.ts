@@ -45,6 +45,12 @@ describe('the routes of a result', () => {
       expect(routesFor({ isDefaultGateway: true }, [given])).toEqual([given])
   })
 
+  it('have their host bits, which the kernel does not take', () => {
+    const given = [{ dst: '10.9.9.9/16', gw }]
+    expect(routesFor({}, given)).toEqual(given)
+    expect(specsOf(read(pool), { ips, routes: given }).spec.routes).toEqual([{ dst: '10.9.0.0/16', gw }])
+  })
+
   it('have those that sbr has moved', () => {
     const given = [
       { dst: '10.9.0.0/16', gw },
