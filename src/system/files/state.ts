@@ -91,10 +91,14 @@ export function requireStateIfThere(): boolean {
   return isThere
 }
 
-/** One that is not there yet is nobody's; a file in the place of an inner one is damage, for other checks. */
+/** One that is not there yet is nobody's; a file in the place of an inner one is damage, and would be met for ever. */
 function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
-  if (stat === undefined || (stat.isFile() && directory !== stateRoot())) return
+  if (stat === undefined) return
+  if (stat.isFile() && directory !== stateRoot()) {
+    setAside(directory)
+    return
+  }
   const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
   if (isOurs) return
   throw unusable(directory, `it has to be a directory of root, mode 755 or stricter, and ${found(directory, stat)}`)

@@ -83,6 +83,24 @@ describe('a directory of the state', () => {
     expectSilent(later(host, 'DEL', { conf, pod }))
   })
 
+  it.each(['networks/net', 'networks/net/addresses', 'networks/net/cooling', 'networks/net/pending'])(
+    'in whose place a file is makes no call fail, and what live pods have stays theirs: /%s',
+    (name) => {
+      const ipam = { type: 'trestle', subnet: '10.240.0.0/24', cooldown: 60 }
+      const withoutPorts = { ...conf, podcidr: undefined, runtimeConfig: undefined, ipam }
+      host.run('rm', ['-rf', pathOf(name)])
+      writeFileSync(pathOf(name), 'x')
+      expectSilent(host.cni('STATUS', withoutPorts))
+      const second = attach(host, withoutPorts, { id: 'c2' })
+      expect(second.address).toBe('10.240.0.3')
+      expect(readdirSync(`${host.stateDir}/damaged`).join()).toContain(name.replaceAll('/', '_'))
+      if (name.endsWith('cooling')) host.run('rm', ['-rf', pathOf(name)])
+      if (name.endsWith('cooling')) writeFileSync(pathOf(name), 'x')
+      expectSilent(later(host, 'DEL', { conf: withoutPorts, pod: second }))
+      expectSilent(later(host, 'DEL', { conf, pod }))
+    },
+  )
+
   it.each([
     ['a file', 'a file', (path: string) => writeFileSync(path, '')],
     ['a pipe', 'a pipe, a socket or a device', (path: string) => void host.run('mkfifo', [path])],
