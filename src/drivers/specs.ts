@@ -6,7 +6,7 @@ import { bareAddress, canonicalNetwork, familyOf, includes, parseAddress, parseC
 import { CniError } from '../cni/error.ts'
 import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/result.ts'
-import type { InterfaceNetConf } from '../config/net-conf.ts'
+import type { InterfaceNetConf, IpamConf } from '../config/net-conf.ts'
 import { bandwidthSpec } from '../features/bandwidth.ts'
 import { mergedAccepts } from '../features/firewall.ts'
 import { hostPortSpec } from '../features/host-ports.ts'
@@ -34,7 +34,7 @@ interface AttachmentInput {
 export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, lease, device, usedTables = new Set() } = input
   const ips = 'isGateway' in conf && conf.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
-  if (conf.ipam.kind === 'static') requireOtherGateway(ips)
+  requireOtherGateway(ips, conf.ipam)
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const given = podRoutes(lease.routes, ips, conf.isDefaultGateway)
@@ -68,10 +68,14 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   }
 }
 
-/** A pool gives no pod its gateway; a static address that is its own gateway would be the host's. */
-function requireOtherGateway(ips: readonly PodAddress[]): void {
+/** A pool gives no pod its gateway; an address that is its own gateway would be the host's. */
+function requireOtherGateway(ips: readonly PodAddress[], ipam: IpamConf): void {
   const own = ips.find(({ address, gateway }) => gateway === bareAddress(address))
   if (own === undefined) return
+  if (ipam.kind === 'delegated')
+    throw new CniError('requested-gateway', `${own.address} of the IPAM plugin ${ipam.type} is its own gateway`, {
+      details: 'its range has to leave out the gateway, the first address of the subnet if it names none',
+    })
   throw new CniError('static-gateway-invalid', `ipam.addresses: ${own.address} is its own gateway`, {
     details: 'use another address for the pod, or another gateway',
   })

@@ -12,6 +12,7 @@ import { bridgeOf, deviceOf, driverOf } from '../../drivers/drivers.ts'
 import { gatewayLink } from '../../features/bridge-port.ts'
 import type { AttachmentKey, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
+import type { AddressedLinks } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import {
   defaultDestinations,
@@ -31,6 +32,7 @@ import type { Ranges } from '../../plan/order/facts.ts'
 import { configDigestAs } from '../../plan/state/config-digest.ts'
 import type { NamesIn } from '../../system/files/files.ts'
 import { directoryNameOf, type NetworkFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
+import { upstreamFileElsewhere } from '../../system/ipam/upstream-leases.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
@@ -53,7 +55,11 @@ export async function requireApart(
 ): Promise<Ranges> {
   const { key, network, known } = about
   if (wasSetUp(network, known, linkExists)) {
-    requireNoGateway(conf.ipam, known?.excluded ?? [], () => placedPods(context, allNetworks()))
+    const around = {
+      pods: () => placedPods(context, allNetworks()),
+      host: async () => await observeHost(context.run),
+    }
+    await requireNobodys(conf.ipam, known?.excluded ?? [], around)
     return { excluded: known?.excluded ?? [], abandoned: [] }
   }
   const host = await observeHost(context.run, undefined, [
@@ -65,7 +71,7 @@ export async function requireApart(
   const question = await askedOf(context, network)
   const gateways = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ gateway }) => gateway) : []
   const excluded = excludedAddresses(question, host, gateways)
-  requireNoGateway(conf.ipam, excluded, () => question.pods)
+  await requireNobodys(conf.ipam, excluded, { pods: () => question.pods, host: async () => host })
   if (conf.allowOverlap) return { excluded, abandoned: [] }
   const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
   const { tolerated, refused, abandoned } = judgeRanges(question, key, { host, known, ownMac })
@@ -74,20 +80,25 @@ export async function requireApart(
   return { excluded, abandoned }
 }
 
-/** Throws CniError 102 for a requested address that live pods of an earlier range have as their gateway. */
-function requireNoGateway(
+/** Throws CniError 102 for a requested address of the node, or that live pods of an earlier range have as gateway. */
+async function requireNobodys(
   ipam: FeatureConf['ipam'],
   excluded: readonly string[],
-  pods: () => readonly PlacedPod[],
-): void {
+  { pods, host }: { readonly pods: () => readonly PlacedPod[]; readonly host: () => Promise<AddressedLinks> },
+): Promise<void> {
   const requested = ipam.kind === 'pool' ? ipam.requested : []
   for (const address of requested.filter((each) => excluded.includes(each))) {
     // What was excluded at the set-up may be free by now.
     const pod = pods().find(({ ips }) => ips.some(({ gateway }) => gateway === address))
-    if (pod === undefined) continue
-    const { containerId, network } = pod.key
+    const { containerId, network } = pod?.key ?? {}
+    const details = 'Ask for another address, or for none.'
     const message = `requested ip ${address} is the gateway of container ${containerId} of network ${network}`
-    throw new CniError('requested-gateway', message, { details: 'Ask for another address, or for none.' })
+    if (pod !== undefined) throw new CniError('requested-gateway', message, { details })
+    const link = [...(await host()).links.values()].find((each) => each.addresses.map(bareAddress).includes(address))
+    if (link === undefined) continue
+    throw new CniError('requested-taken', `requested ip ${address} is an address of the node, on ${link.name}`, {
+      details,
+    })
   }
 }
 
@@ -117,11 +128,13 @@ export function holderElsewhere(context: CallContext, asking: Asking) {
   let gateways: ReadonlyMap<string, string> | undefined
   return (address: string): string | undefined => {
     for (const network of others) {
-      const pod = livePod(context, asking.conf, { network, name: address })
-      if (pod !== undefined) return describeHolder(pod)
+      const holder = liveHolder(context, asking.conf, { network, name: address })
+      if (holder !== undefined) return holder
     }
+    const file = upstreamElsewhere(asking.conf, address)
+    if (file !== undefined) return `the pod in ${file}`
     gateways ??= gatewaysElsewhere(asking)
-    const network = gateways.get(address)
+    const network = gateways.get(address) ?? ownGateway(context, asking, address)
     return network === undefined ? undefined : `network ${network} as its gateway`
   }
 }
@@ -158,6 +171,41 @@ export function gatewaysElsewhere(asking: Asking): ReadonlyMap<string, string> {
   return new Map(inTheWay)
 }
 
+/** A pod of another network of host-local may be anywhere: it counts where the host has the way to ours. */
+function upstreamElsewhere(conf: NetConf, address: string): string | undefined {
+  const { ipam, name } = conf
+  return ipam.kind === 'pool' && isOnHost(conf) ? upstreamFileElsewhere(ipam.dataDir, name, address) : undefined
+}
+
+/**
+ * The network itself, where it has the address as a gateway: live pods use it, or another IPAM plugin named it, whose
+ * gateways stay on the bridge. A pool has none of its own to give.
+ */
+function ownGateway(context: CallContext, { conf, files }: Asking, address: string): string | undefined {
+  if (conf.role !== 'main' || conf.ipam.kind === 'pool') return undefined
+  if (
+    !gatewaysOf(readNetwork(files) ?? {})
+      .map(bareAddress)
+      .includes(address)
+  )
+    return undefined
+  const isUsed = (pod: PlacedPod) => pod.ips.some(({ gateway }) => gateway === address)
+  return conf.ipam.kind === 'delegated' || placedPods(context, allNetworks()).some(isUsed) ? conf.name : undefined
+}
+
+/** Of another network: a reservation that cannot be read may be a live pod's, until that network's own look. */
+function liveHolder(
+  context: CallContext,
+  conf: NetConf,
+  reservation: { readonly network: string; readonly name: string },
+): string | undefined {
+  if (!isReserved(reservation)) return undefined
+  if (reservationHolder(reservation) === undefined)
+    return `a reservation that cannot be read, of network ${reservation.network}`
+  const pod = livePod(context, conf, reservation)
+  return pod && describeHolder(pod)
+}
+
 function livePod(
   context: CallContext,
   conf: NetConf,
@@ -179,6 +227,7 @@ function mayMeet(conf: NetConf, record: AttachmentRecord): boolean {
   const [bridge, device] = [bridgeOf(conf), deviceOf(conf)]
   const isInVlan = (spec.port?.vlans?.access ?? 0) === vlanOf(conf)
   if (bridge !== undefined && bridge === spec.port?.bridge && isInVlan) return true
+  if (device !== undefined && spec.device !== undefined) return key.network === conf.name
   if (device !== undefined) return spec.macvlan?.master === (device.value ?? uplinkName())
   return isOnHost(conf) && (hasHostGateway(network) || driverOf(spec).isRouted)
 }

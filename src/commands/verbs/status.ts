@@ -15,13 +15,13 @@ import { buildNetworkSpec } from '../../drivers/specs.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
 import type { AddressedLinks } from '../../model/observed.ts'
-import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
+import { capacity, countedOf, describeCooling, describeSet } from '../../plan/ipam/allocate.ts'
 import { agreeOnAddresses } from '../../plan/ipam/bridge-addresses.ts'
 import { emptyInTheWay, judgeRanges, overlapError, wasSetUp, withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
-import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
+import { upstreamAddresses, upstreamNamesElsewhere } from '../../system/ipam/upstream-leases.ts'
 import { isDeviceThere } from '../../system/kernel/devices.ts'
 import { bridgePorts, linkExists } from '../../system/kernel/kernel-files.ts'
 import { linksInFiles } from '../../system/kernel/links-in-files.ts'
@@ -31,7 +31,7 @@ import { nowMs } from '../../system/process/clock.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Deadline } from '../../system/process/runner.ts'
-import { holderOf } from '../../system/store/addresses.ts'
+import { coolingAddresses, holderOf } from '../../system/store/addresses.ts'
 import { allNetworks, readNetwork, someRecord } from '../../system/store/records.ts'
 import { gatewaysElsewhere, holderElsewhere } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
@@ -47,6 +47,9 @@ const fewPorts = 23
  * much for a pool that is full until the next DEL, or for a tool that is being replaced.
  */
 const againMs = 1000
+
+/** An address that is free by then takes no node out of service. */
+const soonS = 30
 
 /** What no second changes: what the process may do, and a call that is to end. */
 const lasting: readonly ErrorId[] = ['not-ready-capability', 'call-interrupted', 'command-too-slow']
@@ -167,10 +170,12 @@ function toolsOf(conf: OwnNetConf): readonly string[] {
 
 function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { conf: NetConf; ipam: PoolIpam }): void {
   const { conf, ipam } = pool
-  // An adopted pod's address is in both. One that cools down is free soon: no node is taken out of service for that.
+  // An adopted pod's address is in both.
   const ours = namesIn(files.addresses)
   const theirs = upstreamAddresses(ipam.dataDir, conf.name).filter((address) => !ours.includes(address))
-  const taken = [...ours, ...theirs]
+  const cooling = coolingAddresses(files, ipam.cooldownS)
+  const isCoolingLong = (address: string) => (cooling.get(address) ?? 0) > soonS
+  const taken = [...ours, ...theirs, ...[...cooling.keys()].filter(isCoolingLong)]
   for (const set of ipam.rangeSets) {
     const own = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
@@ -181,7 +186,8 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      reasonOfFull(total, countedOf(set, ipam.exclude, theirs).length),
+      describeCooling(own.flatMap((address) => cooling.get(address) ?? [])) +
+        reasonOfFull(total, countedOf(set, ipam.exclude, theirs).length),
     )
   }
 }
@@ -203,7 +209,11 @@ function inSetElsewhere(
   const { exclude } = ipam
   const others = networkDirectories().filter(({ directory }) => directory !== files.directory)
   const asking = { conf, files, names: namesIn }
-  const reserved = [...others.flatMap(({ addresses }) => namesIn(addresses)), ...gatewaysElsewhere(asking).keys()]
+  const reserved = [
+    ...others.flatMap(({ addresses }) => namesIn(addresses)),
+    ...upstreamNamesElsewhere(ipam.dataDir, conf.name),
+    ...gatewaysElsewhere(asking).keys(),
+  ]
   const names = new Set(reserved.filter((name) => !own.includes(name)))
   const theirs = countedOf(set, exclude, names)
   if (BigInt(own.length + theirs.length) < capacity(set, exclude)) return []

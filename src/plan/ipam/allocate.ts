@@ -225,7 +225,7 @@ export function chooseRequested(
     for (const address of left) {
       const range = rangeOf(ranges, address)
       if (range === undefined) continue
-      if (ranges.some(({ gateway }) => gateway === address)) throw refuseGateway({ index, ranges }, address)
+      if (sets.flat().some(({ gateway }) => gateway === address)) throw refuseGateway({ index, ranges }, address)
       left.delete(address)
       return { address, range }
     }
@@ -251,11 +251,13 @@ export function addressTaken(address: string, holder: string): CniError {
 
 /**
  * How full a set is. `directory`: of the network's reservations; `used`: its usable addresses that are given out;
- * `theirs`: how many host-local reserved, and where.
+ * `cooling`: for how many seconds more each of those in their cooldown is; `theirs`: how many host-local reserved, and
+ * where.
  */
 export interface PoolUse {
   readonly directory: string
   readonly used: number
+  readonly cooling: readonly number[]
   readonly exclude: readonly string[]
   readonly theirs: { readonly count: number; readonly directory: string }
 }
@@ -267,9 +269,16 @@ export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   return new CniError('pool-exhausted', message, {
     details:
       `${use.directory} says who has each address; \`trestle gc\` frees those of pods that are gone. ` +
+      describeCooling(use.cooling) +
       fromBefore(use.theirs) +
       'If all are in use, the network needs a larger subnet or another range in this set.',
   })
+}
+
+/** Nobody has them, and they are free by themselves. */
+export function describeCooling(left: readonly number[]): string {
+  if (left.length === 0) return ''
+  return `${left.length} cool down (ipam.cooldown), the first for ${Math.ceil(Math.min(...left))} s more. `
 }
 
 /** Nobody but its DEL, a restart or adopt ends a reservation of the upstream plugin. */

@@ -398,9 +398,13 @@ export function excludedAddresses(
   return [...new Set(inside)].sort()
 }
 
+/** `ipam` without these addresses, nor the gateways of all range sets: two sets may be in one subnet. */
 export function withExcluded(ipam: PoolIpam, addresses: readonly string[]): PoolIpam {
-  if (addresses.length === 0) return ipam
-  const cidrs = addresses.flatMap((text) => parseAddress(text) ?? []).map((address) => formatCidr(hostCidr(address)))
+  const gateways = ipam.rangeSets.length > 1 ? ipam.rangeSets.flat().map(({ gateway }) => gateway) : []
+  if (addresses.length + gateways.length === 0) return ipam
+  const cidrs = [...addresses, ...gateways]
+    .flatMap((text) => parseAddress(text) ?? [])
+    .map((address) => formatCidr(hostCidr(address)))
   return { ...ipam, exclude: [...ipam.exclude, ...cidrs] }
 }
 

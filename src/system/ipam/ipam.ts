@@ -24,6 +24,7 @@ import { type NamesIn, namesIn, readableText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import {
+  coolingAddresses,
   holderOf,
   type PlacedSet,
   reserveAddress,
@@ -143,7 +144,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet
   for (;;) {
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
     if (chosen === undefined) {
-      if (hasReclaimed) throw exhausted(set, useOf(request, ipam, countedOf(set.ranges, ipam.exclude, taken).length))
+      if (hasReclaimed) throw exhausted(set, useOf(request, ipam, { set, taken }))
       await request.reclaim()
       hasReclaimed = true
       taken = takenNow(request, ipam)
@@ -165,8 +166,18 @@ function reserveHere({ files, intentFile, elsewhere }: LeaseRequest, address: st
   return false
 }
 
-function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
-  return { directory: request.files.addresses, used, exclude: ipam.exclude, theirs: theirsOf(request, ipam) }
+function useOf(request: LeaseRequest, ipam: PoolIpam, at: { set: PlacedSet; taken: ReadonlySet<string> }): PoolUse {
+  const { files } = request
+  const { exclude, cooldownS } = ipam
+  const counted = (addresses: Iterable<string>) => countedOf(at.set.ranges, exclude, addresses)
+  const cooling = coolingAddresses(files, cooldownS)
+  return {
+    directory: files.addresses,
+    used: counted(at.taken).length,
+    cooling: counted(cooling.keys()).map((address) => cooling.get(address) ?? 0),
+    exclude,
+    theirs: theirsOf(request, ipam),
+  }
 }
 
 async function reserveWanted(request: LeaseRequest, set: PlacedSet, chosen: Chosen): Promise<Chosen> {

@@ -27,6 +27,22 @@ export function upstreamAddresses(dataDir: string, network: string): readonly st
 }
 
 /**
+ * The file by which a pod of another network has the address: on a node that was switched, a network of ours may have
+ * the range of one with another name.
+ */
+export function upstreamFileElsewhere(dataDir: string, network: string, address: string): string | undefined {
+  const startedMs = Date.now() - uptime() * 1000
+  return otherNetworks(dataDir, network)
+    .map((directory) => `${directory}/${address}`)
+    .find((file) => isSince(file, startedMs))
+}
+
+/** The addresses that have a file in other networks, whatever its age. */
+export function upstreamNamesElsewhere(dataDir: string, network: string): readonly string[] {
+  return otherNetworks(dataDir, network).flatMap(addressFiles)
+}
+
+/**
  * The address that the upstream host-local gave out last from a range set: the round robin of a network that was
  * switched goes on there. Neighbours still know an address that was freed just now by its last pod's MAC.
  */
@@ -75,6 +91,12 @@ export function isLeasedElsewhere(dataDir: string, address: string, containerId:
 
 function isHeldBy(lease: UpstreamLease, holder: { containerId: string; ifName: string }): boolean {
   return lease.containerId === holder.containerId && (lease.ifName === undefined || lease.ifName === holder.ifName)
+}
+
+function otherNetworks(dataDir: string, network: string): readonly string[] {
+  return namesIn(dataDir)
+    .filter((name) => name !== network)
+    .map((name) => `${dataDir}/${name}`)
 }
 
 function addressFiles(directory: string): readonly string[] {

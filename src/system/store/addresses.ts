@@ -12,11 +12,18 @@ import { type Releasing, release, reservationHolder } from './reservations.ts'
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
 export function takenAddresses(files: NetworkFiles, cooldownS: number, names: NamesIn = namesIn): Set<string> {
   const taken = new Set(names(files.addresses))
+  const cooling = coolingAddresses(files, cooldownS)
   for (const address of namesIn(files.cooling)) {
-    if (isCooling(`${files.cooling}/${address}`, cooldownS)) taken.add(address)
+    if (cooling.has(address)) taken.add(address)
     else rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
   }
   return taken
+}
+
+/** The addresses that cool down, and for how many seconds more. */
+export function coolingAddresses({ cooling }: NetworkFiles, cooldownS: number): ReadonlyMap<string, number> {
+  const left = namesIn(cooling).map((address) => [address, leftS(`${cooling}/${address}`, cooldownS)] as const)
+  return new Map(left.filter(([, seconds]) => seconds > 0))
 }
 
 /** Reserves one address for the intent record in `intentFile`; false when someone else has it. */
@@ -94,22 +101,20 @@ function drop(files: NetworkFiles, address: string, cooldownS: number): void {
   renameSync(file, `${files.cooling}/${address}`)
 }
 
-/** Whether there is a place for it to cool down in; on a full disk it goes without. */
+/** Whether there is a place for it to cool down in; on a full disk, or with a file in that place, it goes without. */
 function hasCooling({ cooling }: NetworkFiles): boolean {
   try {
     makeDirectory(cooling)
     return true
   } catch (error) {
-    if (!isDiskRefusal(error)) throw error
+    const isInTheWay = ['EEXIST', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')
+    if (!isInTheWay && !isDiskRefusal(error)) throw error
     return false
   }
 }
 
 /** With a clock that was set back the time of freeing is to come: no address waits longer than its cooldown. */
-function isCooling(file: string, cooldownS: number): boolean {
-  try {
-    return cooldownS > 0 && Math.abs(Date.now() - lstatSync(file).mtimeMs) < cooldownS * 1000
-  } catch {
-    return false
-  }
+function leftS(file: string, cooldownS: number): number {
+  const freed = lstatSync(file, { throwIfNoEntry: false })
+  return freed === undefined ? 0 : cooldownS - Math.abs(Date.now() - freed.mtimeMs) / 1000
 }

@@ -92,12 +92,17 @@ describe('STATUS says yes', () => {
     attach(host, moved, { id: 'b' })
   })
 
-  it('where the last free address cools down', () => {
-    const small = ipamConf({ type: 'trestle', subnet: '10.9.0.0/30', cooldown: 600 })
-    attach(host, small)
-    expectSilent(host.cni('DEL', small))
-    expectError(host.cni('ADD', small, { id: 'b', netns: host.pod('b') }), 101, 'no IP addresses available')
-    expectSilent(host.cni('STATUS', small))
+  it('where the last free address cools down for some seconds more, and not for minutes', () => {
+    const small = (cooldown: number) => ipamConf({ type: 'trestle', subnet: '10.9.0.0/30', cooldown })
+    attach(host, small(600))
+    expectSilent(host.cni('DEL', small(600)))
+    const refused = host.cni('ADD', small(600), { id: 'b', netns: host.pod('b') })
+    expectError(refused, 101, 'no IP addresses available')
+    expect(refused.json?.details).toMatch(/1 cool down \(ipam\.cooldown\), the first for (5\d\d|600) s more/)
+    const no = host.cni('STATUS', small(600))
+    expectError(no, 50, 'no IP addresses available')
+    expect(no.json?.details).toContain('1 cool down')
+    expectSilent(host.cni('STATUS', small(25)))
   })
 
   it('where ranges come with ADD only', () => {

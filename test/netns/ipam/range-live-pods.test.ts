@@ -422,6 +422,76 @@ describe('an address that a live pod has', () => {
     expectError(host.cni('ADD', conf, { id: 'own', netns: host.pod('own') }), 7, 'is its own gateway')
   })
 
+  it('nor one that another plugin gives, nor its network has for live pods', () => {
+    const other = ipamConf({ type: 'scripted' })
+    const gives = (address: string, gateway?: string) =>
+      JSON.stringify({ cniVersion: '1.1.0', ips: [{ address, gateway }] })
+    const added = (result: string, id: string) => {
+      const plugin = installIpam({ ADD: answer(result) })
+      try {
+        return host.cni('ADD', other, { id, netns: host.pod(id), path: plugin.path })
+      } finally {
+        plugin.remove()
+      }
+    }
+    expectError(added(gives('10.240.0.1/24'), 'own'), 102, 'is its own gateway')
+    expect(added(gives('10.240.0.5/24'), 'a').code).toBe(0)
+    expectError(
+      added(gives('10.240.0.1/24', '10.240.0.254'), 'b'),
+      102,
+      /10\.240\.0\.1 is not .*network net as its gateway/s,
+    )
+    const [first, second] = ['10.241.0.5/24', '10.241.0.254/24'].map((address) => ({
+      address,
+      gateway: '10.241.0.254',
+    }))
+    const still = (ips: object, more: object) =>
+      ipamConf({ type: 'static', addresses: [ips] }, { name: 's', bridge: 'brs', ...more })
+    const pod = attach(host, still(first as object, {}), { id: 's' })
+    const ungated = still({ address: second?.address }, { isGateway: false, isDefaultGateway: false })
+    const netns = host.pod('t')
+    expectError(host.cni('ADD', ungated, { id: 't', netns }), 102, /network s as its gateway/)
+    expectSilent(later(host, 'DEL', { conf: ungated, pod }))
+    attach(host, ungated, { id: 't', netns })
+  })
+
+  it('of a host device is refused to another pod of its network', () => {
+    for (const name of ['hd1', 'hd2']) plug(name)
+    const conf = (device: string) =>
+      fixed('10.240.0.2/24', { mode: 'host-device', device, isDefaultGateway: undefined })
+    attach(host, conf('hd1'))
+    refused(conf('hd2'))
+  })
+
+  it('is not free in another network where its reservation cannot be read', () => {
+    const pod = attach(host, netConf())
+    const other = netConf({ name: 'other' })
+    attach(host, other, { id: 'b' })
+    writeFileSync(`${host.stateDir}/networks/net/addresses/${pod.address}`, '')
+    const netns = host.pod('c')
+    expectError(host.cni('ADD', other, { id: 'c', netns, args: `IP=${pod.address}` }), 102, 'cannot be read')
+  })
+
+  it("that is the node's, or a gateway of another range set, is refused to a request and not given out", () => {
+    expect(host.run('ip', ['addr', 'add', '10.240.0.2/32', 'dev', 'lo']).code).toBe(0)
+    expect(attach(host, netConf()).address).toBe('10.240.0.3')
+    const ask = () =>
+      host.cni('ADD', netConf(), { id: 'b', netns: host.pod(`b${performance.now()}`), args: 'IP=10.240.0.2' })
+    expectError(ask(), 102, 'address of the node, on lo')
+    expect(host.run('ip', ['addr', 'del', '10.240.0.2/32', 'dev', 'lo']).code).toBe(0)
+    expect(ask().code).toBe(0)
+    const set = (rangeStart: string, rangeEnd: string, gateway: string) => [
+      { subnet: '10.2.0.0/24', rangeStart, rangeEnd, gateway },
+    ]
+    const sets = [set('10.2.0.10', '10.2.0.12', '10.2.0.20'), set('10.2.0.20', '10.2.0.22', '10.2.0.1')]
+    const two = ipamConf({ type: 'trestle', ranges: sets }, { name: 'two', bridge: 'br2' })
+    expect(attach(host, two, { id: 'two' }).result.ips.map(({ address }) => address)).toEqual([
+      '10.2.0.10/24',
+      '10.2.0.21/24',
+    ])
+    expectError(host.cni('ADD', two, { id: 'x', netns: host.pod('x'), args: 'IP=10.2.0.20' }), 102, 'gateway')
+  })
+
   const refused = (conf: object) => {
     const netns = host.pod('refused')
     const before = snapshot(host)

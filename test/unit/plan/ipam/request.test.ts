@@ -97,7 +97,7 @@ it('a taken address names its holder', () => {
 it('a full set says which it is, how full, and what to do', () => {
   const theirs = { count: 0, directory: '/var/lib/cni/networks/pods' }
   const directory = '/run/trestle/networks/pods/addresses'
-  const error = exhausted(FIRST, { directory, used: 206, exclude: ['10.1.3.128/25'], theirs })
+  const error = exhausted(FIRST, { directory, used: 206, cooling: [], exclude: ['10.1.3.128/25'], theirs })
   expect([error.code, error.message]).toEqual([
     CniCode.poolExhausted,
     'failed to allocate for range 0: no IP addresses available in range set: ' +
@@ -105,7 +105,10 @@ it('a full set says which it is, how full, and what to do', () => {
   ])
   expect(error.details).toContain('/run/trestle/networks/pods/addresses says who has each address; `trestle gc`')
   expect(error.details).not.toContain('host-local')
-  const left = exhausted(FIRST, { directory, used: 206, exclude: [], theirs: { ...theirs, count: 3 } })
+  expect(error.details).not.toContain('cool down')
+  const cooling = exhausted(FIRST, { directory, used: 206, cooling: [40.2, 7.1], exclude: [], theirs })
+  expect(cooling.details).toContain('2 cool down (ipam.cooldown), the first for 8 s more. ')
+  const left = exhausted(FIRST, { directory, used: 206, cooling: [], exclude: [], theirs: { ...theirs, count: 3 } })
   expect(left.details).toContain(
     '3 were reserved by host-local, in /var/lib/cni/networks/pods; `trestle adopt --apply`',
   )
