@@ -227,7 +227,7 @@ export function requestConf(network: NetworkList, conf: PluginConf, injected: In
 type Head = Pick<z.infer<typeof single>, keyof typeof head>
 
 function headOf({ name, cniVersion, cniVersions, disableCheck, disableGC }: Head): Omit<NetworkList, 'plugins'> {
-  const newest = supportedVersions.findLast((version) => cniVersions?.includes(version))
+  const newest = supportedVersions.findLast((version) => cniVersion === version || cniVersions?.includes(version))
   // libcni takes the oldest version when the list has none (cni pkg/version, ConfigDecoder).
   const version = newest ?? cniVersion ?? '0.1.0'
   if (!isSupported(version))

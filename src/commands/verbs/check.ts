@@ -48,12 +48,7 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
   const failures: Error[] = found.length === 0 ? [] : [different(call, found)]
   // Chained, as the record tells, no addresses were asked for.
   if (conf.ipam.kind === 'delegated' && record?.key.role !== 'chained') {
-    const delegation = {
-      type: conf.ipam.type,
-      verb: 'CHECK',
-      path: call.path,
-      stdin: conf.stdin,
-    } as const
+    const delegation = { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin } as const
     await delegate(context.run, delegation).catch((error: Error) => failures.push(error))
   }
   if (failures.length > 0) throw new AggregateError(failures, 'CHECK found differences')
@@ -62,9 +57,7 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
 function different(call: Invocation, found: readonly string[]): CniError {
   const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
   // Several operations may say the same of one link.
-  return new CniError('attachment-differs', what, {
-    details: [...new Set(found)].join('\n'),
-  })
+  return new CniError('attachment-differs', what, { details: [...new Set(found)].join('\n') })
 }
 
 interface Subject {
@@ -79,12 +72,7 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   const roles: readonly Role[] = conf.role === 'ipam' ? ['ipam'] : ['main', 'chained']
   const digest = configDigest(conf)
   const records = roles.flatMap((role) =>
-    findRecords(files, {
-      network: conf.name,
-      containerId: call.containerId,
-      ifName: call.ifName,
-      role,
-    }),
+    findRecords(files, { network: conf.name, containerId: call.containerId, ifName: call.ifName, role }),
   )
   const exact = records.find(({ record }) => record.configDigest === digest)
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
@@ -110,11 +98,7 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const expected = expectedBy(prevResult, known, call.netns)
   const now = readNetwork(known.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
-  const { network, beside } = networkOfPod(context, {
-    now,
-    made: record.network,
-    all,
-  })
+  const { network, beside } = networkOfPod(context, { now, made: record.network, all })
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
   const cached = cachedAttachment(record.key)
   const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached, conf))
@@ -135,24 +119,13 @@ async function differences(context: CallContext, subject: Subject): Promise<read
  */
 function networkOfPod(
   context: CallContext,
-  {
-    now,
-    made,
-    all,
-  }: {
-    now: NetworkSpec | undefined
-    made: NetworkSpec | undefined
-    all: readonly NetworkSpec[]
-  },
+  { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
 ) {
   if (now === undefined) return { network: now, beside: [] }
   const isAsMade = made === undefined || isSameNetwork(now, made)
   const network = isAsMade ? now : asEarlier(now, made, earlierNetworks(all, [made])[0])
   const isAlone = network === now && !all.some((other) => other.name !== now.name && sharesSubnet(now, other))
-  return {
-    network,
-    beside: isAlone ? [] : [...all, ...earlierInUse(context, all)],
-  }
+  return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }
 }
 
 function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
@@ -172,13 +145,7 @@ function sharesSubnet(one: NetworkSpec, other: NetworkSpec): boolean {
 async function lookTwice(
   context: CallContext,
   netns: string,
-  {
-    ops,
-    besides,
-  }: {
-    readonly ops: readonly Op[]
-    readonly besides: (seen: Observed) => readonly string[]
-  },
+  { ops, besides }: { readonly ops: readonly Op[]; readonly besides: (seen: Observed) => readonly string[] },
 ): Promise<readonly string[]> {
   const seen = await observeFor(context, netns, ops)
   const found = differenceOfThisVersion(ops, seen)

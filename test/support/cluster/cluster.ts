@@ -93,7 +93,11 @@ export function agentFiles() {
     conflist,
     program: `${root}/bin/trestle`,
     token: `${root}/token`,
-    configuration: () => JSON.parse(readFileSync(conflist, 'utf8')),
+    /** With the version that libcni 1.2 and newer choose. */
+    configuration: () => {
+      const { cniVersions = [], ...list } = JSON.parse(readFileSync(conflist, 'utf8'))
+      return { ...list, cniVersion: cniVersions.at(-1) ?? list.cniVersion }
+    },
     remove: () => rmSync(root, { recursive: true, force: true }),
   }
 }

@@ -17,7 +17,8 @@ describe('readNetworkList', () => {
     })
   })
 
-  it('takes the newest of cniVersions that is supported', () => {
+  it('takes the newest of cniVersions and cniVersion that is supported', () => {
+    expect(readNetworkList(list({ cniVersion: '1.1.0', cniVersions: ['0.4.0', '1.0.0'] })).cniVersion).toBe('1.1.0')
     expect(readNetworkList(list({ cniVersions: ['0.4.0', '1.1.0', '9.0.0'] })).cniVersion).toBe('1.1.0')
   })
 
