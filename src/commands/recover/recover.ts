@@ -49,7 +49,7 @@ import {
   writeNetwork,
 } from '../../system/store/records.ts'
 import { intentReservedBy, reservationHolder, reserveAgain } from '../../system/store/reservations.ts'
-import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
+import { cachedAttachments, isOfThisBoot } from '../../system/upstream/read-libcni-cache.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks, openIfThere } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
@@ -328,11 +328,11 @@ function rememberedBy(conf: NetConf): readonly Rediscovered[] {
 
 /**
  * Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
- * What is in the pod alone has no link: there libcni's word has to do.
+ * What is in the pod alone has no link: there libcni's word since the machine started has to do.
  */
 function isAttached(key: AttachmentKey, remembered: NetConf | undefined): boolean {
   const hasNoLink = remembered?.name === key.network && isInPodAlone(remembered)
-  return hasNoLink || linkExists(hostLinkName(key))
+  return hasNoLink ? isOfThisBoot(key) : linkExists(hostLinkName(key))
 }
 
 /** The addresses and host ports of an attachment by its result and what the runtime said of ports. */

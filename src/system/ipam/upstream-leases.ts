@@ -20,10 +20,7 @@ interface UpstreamLease {
 /** Addresses reserved by the upstream host-local since the machine started; older holders ended with it. */
 export function upstreamAddresses(dataDir: string, network: string): readonly string[] {
   const directory = `${dataDir}/${network}`
-  const names = addressFiles(directory)
-  if (names.length === 0) return []
-  const startedMs = Date.now() - uptime() * 1000
-  return names.filter((name) => isSince(`${directory}/${name}`, startedMs))
+  return addressFiles(directory).filter((name) => isSinceBoot(`${directory}/${name}`))
 }
 
 /**
@@ -31,10 +28,9 @@ export function upstreamAddresses(dataDir: string, network: string): readonly st
  * the range of one with another name.
  */
 export function upstreamFileElsewhere(dataDir: string, network: string, address: string): string | undefined {
-  const startedMs = Date.now() - uptime() * 1000
   return otherNetworks(dataDir, network)
     .map((directory) => `${directory}/${address}`)
-    .find((file) => isSince(file, startedMs))
+    .find(isSinceBoot)
 }
 
 /** The addresses that have a file in other networks, whatever its age. */
@@ -103,9 +99,10 @@ function addressFiles(directory: string): readonly string[] {
   return namesIn(directory).filter((name) => parseAddress(name) !== undefined)
 }
 
-function isSince(file: string, startedMs: number): boolean {
+/** Whether the file is there, and was written since the machine started. */
+export function isSinceBoot(file: string): boolean {
   try {
-    return statSync(file).mtimeMs >= startedMs
+    return statSync(file).mtimeMs >= Date.now() - uptime() * 1000
   } catch {
     return false
   }

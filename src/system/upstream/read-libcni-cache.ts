@@ -3,15 +3,14 @@
 
 import { type CachedAttachment, cacheFileName, networkNamed, readCached } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn, readableText } from '../files/files.ts'
+import { isSinceBoot } from '../ipam/upstream-leases.ts'
 
-/** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, and for cri-dockerd. */
-const cacheDirectories = ['/var/lib/cni/results', '/var/lib/cni/cache/results']
+/** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, for cri-dockerd, and for Multus. */
+const cacheDirectories = ['/var/lib/cni/results', '/var/lib/cni/cache/results', '/var/lib/cni/multus/results']
 
-export function cachedAttachment(key: {
-  readonly network: string
-  readonly containerId: string
-  readonly ifName: string
-}): CachedAttachment | undefined {
+type CacheKey = Pick<CachedAttachment, 'network' | 'containerId' | 'ifName'>
+
+export function cachedAttachment(key: CacheKey): CachedAttachment | undefined {
   return readEntry(cacheFileName(key.network, key.containerId, key.ifName), key.network)
 }
 
@@ -27,6 +26,12 @@ export function allCachedAttachments(): readonly CachedAttachment[] {
     const network = networkNamed(text)
     return network === undefined ? [] : (readCached(name, text, network) ?? [])
   })
+}
+
+/** Whether libcni wrote the entry since the machine started: its cache outlives that, and a PID names another then. */
+export function isOfThisBoot({ network, containerId, ifName }: CacheKey): boolean {
+  const name = cacheFileName(network, containerId, ifName)
+  return cacheDirectories.some((directory) => isSinceBoot(`${directory}/${name}`))
 }
 
 function readEntry(name: string, network: string): CachedAttachment | undefined {

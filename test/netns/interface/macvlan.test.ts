@@ -2,7 +2,7 @@
 // mode macvlan: pods on an interface of the node, neighbours of what is behind it. `up0` is that interface, `lan` the
 // namespace at the other end of its cable, 10.77.0.1.
 
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults } from '../../support/faults/faults.ts'
@@ -261,19 +261,27 @@ describe('afterwards', () => {
     expect(pings(host, attach(host, conf, pod.call).netns, '10.77.0.1')).toBe(true)
   })
 
-  it('a live pod keeps its address where libcni alone remembers it', () => {
+  it.each([
+    ['a live pod keeps its address where libcni alone remembers it', cache, new Date(), 'kept'],
+    ["of Multus' libcni, too", '/var/lib/cni/multus/results', new Date(), 'kept'],
+    ['an entry from before a restart of the machine is nobody of a reused PID', cache, new Date(0), 'given again'],
+  ])('%s', (_, directory, writtenAt, address) => {
     const pod = attach(host, conf)
     const { network, containerId, ifName } = { network: 'net', containerId: 'c1', ifName: 'eth0' }
     const config = Buffer.from(JSON.stringify(conf)).toString('base64')
     const entry = { kind: 'cniCacheV1', networkName: network, containerId, ifName, netns: pod.netns, config }
-    mkdirSync(cache, { recursive: true })
-    writeFileSync(`${cache}/${network}-${containerId}-${ifName}`, JSON.stringify({ ...entry, result: pod.result }))
+    mkdirSync(directory, { recursive: true })
+    const file = `${directory}/${network}-${containerId}-${ifName}`
+    writeFileSync(file, JSON.stringify({ ...entry, result: pod.result }))
+    utimesSync(file, writtenAt, writtenAt)
     try {
       host.run('find', [host.stateDir, '-mindepth', '1', '-delete'])
-      expect(attach(host, conf, { id: 'c2' }).address).not.toBe(pod.address)
+      // The namespace of the PID is another program's, which has no such interface.
+      if (address === 'given again') host.inPod(pod.netns, 'ip', ['link', 'del', 'eth0'])
+      expect(attach(host, conf, { id: 'c2' }).address === pod.address).toBe(address === 'given again')
       for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', conf, { id }))
     } finally {
-      rmSync(cache, { recursive: true })
+      rmSync(directory, { recursive: true })
     }
     expectNothingLeft(host, before)
   })
