@@ -128,7 +128,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'addresses of upstream’s pods are free',
-    module: 'src/system/ipam/upstream-leases.ts',
+    module: 'src/system/upstream/host-local-leases.ts',
     wraps: 'upstreamAddresses',
     by: () => () => [],
     caughtBy: { file: 'test/netns/ipam/upstream-leases.test.ts', test: 'are not given out, nor by request' },

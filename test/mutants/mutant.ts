@@ -46,7 +46,7 @@ interface Modules {
   'src/plan/state/config-digest.ts': typeof import('../../src/plan/state/config-digest.ts')
   'src/system/files/files.ts': typeof import('../../src/system/files/files.ts')
   'src/system/ipam/ipam.ts': typeof import('../../src/system/ipam/ipam.ts')
-  'src/system/ipam/upstream-leases.ts': typeof import('../../src/system/ipam/upstream-leases.ts')
+  'src/system/upstream/host-local-leases.ts': typeof import('../../src/system/upstream/host-local-leases.ts')
   'src/system/kernel/host-namespace.ts': typeof import('../../src/system/kernel/host-namespace.ts')
   'src/system/kernel/kernel-files.ts': typeof import('../../src/system/kernel/kernel-files.ts')
   'src/system/kernel/listening.ts': typeof import('../../src/system/kernel/listening.ts')

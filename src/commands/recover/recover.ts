@@ -314,7 +314,7 @@ function globalOf({ addresses }: ObservedLink): readonly string[] {
   return addresses.map(bareAddress).filter((address) => !address.startsWith('fe80:'))
 }
 
-/** Of other plugins it is theirs to tell (upstream-leases.ts, `trestle adopt`). */
+/** Of other plugins it is theirs to tell (host-local-leases.ts, `trestle adopt`). */
 function rememberedBy(conf: NetConf): readonly Rediscovered[] {
   const ours = cachedAttachments(conf.name).filter((cached) => isMainOurs(cached, conf))
   return ours.flatMap((cached) => {

@@ -16,8 +16,10 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs'
+import { uptime } from 'node:os'
 import { dirname } from 'node:path'
 
 /** No file of ours but the agent's memory is longer, and none that is longer is read. */
@@ -53,6 +55,15 @@ export function readText(path: string, mostBytes = limitBytes): { readonly text:
 export function readableText(path: string): string | undefined {
   const found = readText(path)
   return found === 'unreadable' ? undefined : found?.text
+}
+
+/** Whether the file is there, and was written since the machine started. */
+export function isSinceBoot(path: string): boolean {
+  try {
+    return statSync(path).mtimeMs >= Date.now() - uptime() * 1000
+  } catch {
+    return false
+  }
 }
 
 /** Writes a file as a whole: a reader sees the old text or the new. Mode 0600. */

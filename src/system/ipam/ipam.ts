@@ -32,8 +32,8 @@ import {
   takenAddresses,
   withdrawAddress,
 } from '../store/addresses.ts'
+import { upstreamAddresses, upstreamLastGiven } from '../upstream/host-local-leases.ts'
 import { delegate, printed } from './delegate.ts'
-import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
 
 /**
  * Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. `names`: where

@@ -2,8 +2,7 @@
 // Reads libcni's cache of attachments (plan/upstream/libcni-cache.ts says what is in an entry).
 
 import { type CachedAttachment, cacheFileName, networkNamed, readCached } from '../../plan/upstream/libcni-cache.ts'
-import { namesIn, readableText } from '../files/files.ts'
-import { isSinceBoot } from '../ipam/upstream-leases.ts'
+import { isSinceBoot, namesIn, readableText } from '../files/files.ts'
 
 /** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, for cri-dockerd, and for Multus. */
 const cacheDirectories = ['/var/lib/cni/results', '/var/lib/cni/cache/results', '/var/lib/cni/multus/results']

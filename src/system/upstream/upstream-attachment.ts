@@ -12,12 +12,12 @@ import { type CachedAttachment, cachedAddresses, endsOf, isPartOurs } from '../.
 import { isUpstreamLinkName, type UpstreamOwner, upstreamNames } from '../../plan/upstream/upstream-rules.ts'
 import { podNetns, readDocuments, readLinks } from '../../tools/ip.ts'
 import { networkDirectories } from '../files/state.ts'
-import { addressesHeld, isLeasedElsewhere, releaseUpstreamAddresses } from '../ipam/upstream-leases.ts'
 import { linkExists } from '../kernel/kernel-files.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { observeHost } from '../kernel/observe.ts'
 import type { Run } from '../process/runner.ts'
 import { holderOf } from '../store/addresses.ts'
+import { addressesHeld, isLeasedElsewhere, releaseUpstreamAddresses } from './host-local-leases.ts'
 import { cachedAttachment } from './read-libcni-cache.ts'
 import { removeUpstreamRules } from './remove-rules.ts'
 

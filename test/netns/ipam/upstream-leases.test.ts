@@ -21,7 +21,7 @@ describe.each([
     writeFileSync(`${directory}/net/lock`, '')
   })
   afterEach(() => {
-    host.run('rm', ['-rf', directory])
+    host.run('rm', ['-rf', directory, '/var/lib/cni/results'])
     mkdirSync(directory, { recursive: true })
     host.close()
   })
@@ -55,6 +55,21 @@ describe.each([
     utimesSync(file(2), 1000, 1000)
     const given = ['a', 'b', 'c'].map((id) => attach(host, conf, { id }).address)
     expect(given).toEqual(['10.240.0.5', '10.240.0.6', '10.240.0.2'])
+  })
+
+  it('that look older than the machine count where libcni knows their pod, which is there: a clock was set', () => {
+    mkdirSync('/var/lib/cni/results', { recursive: true })
+    const cached = {
+      kind: 'cniCacheV1',
+      containerId: 'old2',
+      ifName: 'eth0',
+      networkName: 'net',
+      netns: host.pod('old2'),
+    }
+    writeFileSync('/var/lib/cni/results/net-old2-eth0', JSON.stringify({ ...cached, result: {} }))
+    for (const at of [2, 3]) utimesSync(file(at), 1000, 1000)
+    const given = ['a', 'b', 'c'].map((id) => attach(host, conf, { id }).address)
+    expect(given).toEqual(['10.240.0.5', '10.240.0.6', '10.240.0.3'])
   })
 
   it('say where to go on: neighbours may still know the address of a pod that just went by its MAC', () => {

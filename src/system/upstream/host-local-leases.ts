@@ -2,10 +2,11 @@
 // Reservations of the upstream host-local (its layout: docs/design.md, "Upstream host-local"): a node may be
 // switched to trestle while its pods live, so theirs are honoured and our DEL gives them back.
 
-import { rmSync, statSync } from 'node:fs'
-import { uptime } from 'node:os'
+import { rmSync } from 'node:fs'
 import { parseAddress } from '../../cni/address.ts'
-import { namesIn, readableText, readText } from '../files/files.ts'
+import { isSinceBoot, namesIn, readableText, readText } from '../files/files.ts'
+import { identityOfNetns, netnsState } from '../kernel/netns.ts'
+import { cachedAttachment } from './read-libcni-cache.ts'
 
 /** host-local's default dataDir. */
 export const defaultDataDir = '/var/lib/cni/networks'
@@ -17,10 +18,9 @@ interface UpstreamLease {
   readonly ifName?: string
 }
 
-/** Addresses reserved by the upstream host-local since the machine started; older holders ended with it. */
+/** Addresses that the upstream host-local reserved for pods that may live. */
 export function upstreamAddresses(dataDir: string, network: string): readonly string[] {
-  const directory = `${dataDir}/${network}`
-  return addressFiles(directory).filter((name) => isSinceBoot(`${directory}/${name}`))
+  return addressFiles(`${dataDir}/${network}`).filter((address) => mayLive({ dataDir, network, address }))
 }
 
 /**
@@ -28,14 +28,13 @@ export function upstreamAddresses(dataDir: string, network: string): readonly st
  * the range of one with another name.
  */
 export function upstreamFileElsewhere(dataDir: string, network: string, address: string): string | undefined {
-  return otherNetworks(dataDir, network)
-    .map((directory) => `${directory}/${address}`)
-    .find(isSinceBoot)
+  const found = otherNetworks(dataDir, network).find((other) => mayLive({ dataDir, network: other, address }))
+  return found && `${dataDir}/${found}/${address}`
 }
 
 /** The addresses that have a file in other networks, whatever its age. */
 export function upstreamNamesElsewhere(dataDir: string, network: string): readonly string[] {
-  return otherNetworks(dataDir, network).flatMap(addressFiles)
+  return otherNetworks(dataDir, network).flatMap((other) => addressFiles(`${dataDir}/${other}`))
 }
 
 /**
@@ -50,10 +49,13 @@ export function upstreamLeases(dataDir: string, network: string): readonly Upstr
   const directory = `${dataDir}/${network}`
   return addressFiles(directory).flatMap((address) => {
     const text = readableText(`${directory}/${address}`)
-    if (text === undefined) return []
-    const [containerId = '', ifName] = text.trim().split(/\r?\n/)
-    return [{ address, containerId, ...(ifName === undefined ? {} : { ifName }) }]
+    return text === undefined ? [] : [leaseOf(address, text)]
   })
+}
+
+function leaseOf(address: string, text: string): UpstreamLease {
+  const [containerId = '', ifName] = text.trim().split(/\r?\n/)
+  return { address, containerId, ...(ifName === undefined ? {} : { ifName }) }
 }
 
 /** The addresses that the upstream host-local reserved for a container's interface. */
@@ -90,20 +92,23 @@ function isHeldBy(lease: UpstreamLease, holder: { containerId: string; ifName: s
 }
 
 function otherNetworks(dataDir: string, network: string): readonly string[] {
-  return namesIn(dataDir)
-    .filter((name) => name !== network)
-    .map((name) => `${dataDir}/${name}`)
+  return namesIn(dataDir).filter((name) => name !== network)
 }
 
 function addressFiles(directory: string): readonly string[] {
   return namesIn(directory).filter((name) => parseAddress(name) !== undefined)
 }
 
-/** Whether the file is there, and was written since the machine started. */
-export function isSinceBoot(file: string): boolean {
-  try {
-    return statSync(file).mtimeMs >= Date.now() - uptime() * 1000
-  } catch {
-    return false
-  }
+/**
+ * Whether the holder of a reservation may live: older ones ended with the machine. A clock that was set since then, or
+ * a machine that slept, makes files look older than the start: there libcni's word counts.
+ */
+function mayLive(at: { readonly dataDir: string; readonly network: string; readonly address: string }): boolean {
+  const file = `${at.dataDir}/${at.network}/${at.address}`
+  if (isSinceBoot(file)) return true
+  const text = readableText(file)
+  const { containerId = '', ifName } = text === undefined ? {} : leaseOf(at.address, text)
+  if (ifName === undefined) return false
+  const cached = cachedAttachment({ network: at.network, containerId, ifName })
+  return cached !== undefined && netnsState(identityOfNetns(cached.netns)) === 'live'
 }
