@@ -12,7 +12,7 @@ import { type AttachmentRecord, intentOf, knownSpec, sameKey } from '../../model
 import { notHome, removalFromIds, removalOf } from '../../plan/order/teardown.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
-import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
+import { directoryNameOf, type NetworkFiles, networkDirectories } from '../../system/files/state.ts'
 import { linkExists, linkIndex } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTable, observeTables } from '../../system/kernel/observe.ts'
@@ -22,7 +22,7 @@ import { releaseAddresses } from '../../system/store/addresses.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
 import { allRecords, forget, forgetFinished, someRecord, writePending } from '../../system/store/records.ts'
-import { reservedBy } from '../../system/store/reservations.ts'
+import { isReserved, reservedBy } from '../../system/store/reservations.ts'
 import { removeUpstream } from '../../system/upstream/upstream-attachment.ts'
 import { runnerIn } from '../call/beside.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
@@ -78,10 +78,11 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
     waitForRebuilds: async () => await waitForRebuilds(context, key),
     lookAtPresent: (links, chains) => {
       const lost = lostLink(record.spec)
+      const isReused = lost !== undefined || hasAddressElsewhere(files, record.spec)
       return {
         links: new Set(links.filter((link) => link !== lost && linkExists(link))),
         unused: unusedChains(key, chains),
-        theirs: lost === undefined ? new Map() : elementsOfOthers(context, key),
+        theirs: isReused ? elementsOfOthers(context, key) : new Map(),
       }
     },
     lookForDevice: async (moved) =>
@@ -151,7 +152,7 @@ function ownGroup({ identity }: CallContext): number {
   return 0x40000000 + identity.pid
 }
 
-// The DEL of a chained attachment may come late. Its link and address are another pod's by then, or the link's name is.
+// A DEL may come late: another network's pod has the address by then, another pod a chained one's link, or its name.
 
 /** The link of another plugin that the attachment had, and has no more. */
 function lostLink(spec: AttachmentSpec | undefined): string | undefined {
@@ -162,7 +163,15 @@ function lostLink(spec: AttachmentSpec | undefined): string | undefined {
   return isSame && linkExists(hostLink) ? undefined : hostLink
 }
 
-/** Reads every record, so only where the link is lost. */
+/** Whether a network besides the attachment's has given one of its addresses to a pod. */
+function hasAddressElsewhere(files: NetworkFiles, spec: AttachmentSpec | undefined): boolean {
+  const names = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
+  const networks = networkDirectories().map(directoryNameOf)
+  const others = networks.filter((network) => network !== directoryNameOf(files))
+  return others.some((network) => names.some((name) => isReserved({ network, name })))
+}
+
+/** Reads every record, so only where the link is lost or the address is reused. */
 function elementsOfOthers(context: CallContext, key: AttachmentKey): Elements {
   return elementsOf(liveSpecs(context).filter((other) => !sameKey(other.key, key)))
 }

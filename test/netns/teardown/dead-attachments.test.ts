@@ -70,6 +70,19 @@ describe('a dead attachment', () => {
     expectNothingLeft(host, host.before)
   })
 
+  it('leaves the pod of another network that has its address by now all that it has, at its late DEL', () => {
+    const conf = netConf(mapped(8080))
+    const dead = attach(host, conf, { id: 'c1' })
+    host.removePod(dead.netns)
+    const other = { ...conf, name: 'other', ...mapped(9090) }
+    const next = attach(host, other, { id: 'c2', args: `IP=${dead.address}` })
+    expect(next.address).toBe(dead.address)
+    expectSilent(host.cni('DEL', conf, { ...dead.call, netns: '' }))
+    expectSilent(later(host, 'CHECK', { conf: other, pod: next }))
+    expectSilent(host.cni('DEL', other, next.call))
+    expectNothingLeft(host, host.before)
+  })
+
   it('that GC cannot take down keeps it neither from the others nor from the IPAM plugin', () => {
     const conf = ipamConf({ type: 'scripted' })
     attach(host, { ...conf, ...mapped(8080) }, { id: '7', path: ipam.path })
