@@ -63,6 +63,8 @@ export function absentFromPod(
 ): readonly string[] {
   // The plugin that made the interface compares them; without one in use there are none.
   if (spec.chained !== undefined || spec.podLinkDown) return []
+  // Of several namespaces a result does not tell which one has a route.
+  if (new Set(interfaces.flatMap(({ sandbox }) => sandbox || [])).size > 1) return []
   const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
   const known = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(({ dst }) => dst))
   const there = [...pod.routes.values()].flat()
