@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { agentCommand } from '../../src/cli/agent/command.ts'
 import { settingsOf } from '../../src/cli/agent/settings.ts'
 import { lookAtTemplate } from '../../src/cli/agent/template.ts'
-import { conflistText, usualVersions } from '../../src/plan/agent/conflist.ts'
+import { conflistText } from '../../src/plan/agent/conflist.ts'
 
 interface PodSpec {
   readonly containers: readonly {
@@ -59,7 +59,7 @@ describe('conf-examples/kubernetes', () => {
       undefined,
     )
     expect({ wrong, remarks }).toEqual({ wrong: undefined, remarks: [] })
-    const facts = { name: 'pods', mode: 'bridge', versions: usualVersions, podCidrs: ['10.244.1.0/24'] } as const
+    const facts = { name: 'pods', mode: 'bridge', cniVersion: '1.1.0', podCidrs: ['10.244.1.0/24'] } as const
     expect(conflistText({ ...facts, template: good })).toBe(conflistText(facts))
     const mount = pod.containers[0]?.volumeMounts.find(({ name }) => name === 'template')
     expect(dirname(settingsOf({ values: {} }, {}).template.file)).toBe(mount?.mountPath)

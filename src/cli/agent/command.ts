@@ -42,11 +42,7 @@ export const agentCommand: Command = {
       help: 'further keys of the configuration; default: /etc/trestle/pods.conflist, if present',
     },
     'host-root': { type: 'string', value: 'DIR', help: "in a container: the host's root directory, /proc/1/root" },
-    'cni-version': {
-      type: 'string',
-      value: 'VERSION',
-      help: 'the only cniVersion of the configuration; default: 1.0.0 and 1.1.0',
-    },
+    'cni-version': { type: 'string', value: 'VERSION', help: 'cniVersion of the configuration; default: 1.1.0' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask before garbage is collected' },
     uninstall: {
       type: 'boolean',

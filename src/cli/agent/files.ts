@@ -57,10 +57,10 @@ interface NewPods {
 
 /** Writes the configuration. Returns problems that keep the runtime from using it. */
 export function settleConfiguration({ settings, log }: FilesInput, pods: NewPods): readonly Problem[] {
-  const { confDir, confName, network, versions } = settings
+  const { confDir, confName, network, cniVersion } = settings
   const { mode, bridge, podCidrs, template } = pods
   const file = `${confDir}/${confName}`
-  const facts = { name: network, mode, versions, podCidrs, bridge: bridge && bridgeKey(bridge), template }
+  const facts = { name: network, mode, cniVersion, podCidrs, bridge: bridge && bridgeKey(bridge), template }
   if (writeConfiguration(file, conflistText(facts))) log('info', 'configuration written', { file, podCidrs })
   return otherConfigurations(settings)
 }

@@ -4,7 +4,6 @@
 import { hostname } from 'node:os'
 import type { Cidr } from '../../cni/address.ts'
 import type { Mode } from '../../model/attachment.ts'
-import { usualVersions, type Versions } from '../../plan/agent/conflist.ts'
 import { soundRange } from '../../plan/agent/node-ranges.ts'
 import { type Input, UsageError } from '../shell/command.ts'
 
@@ -27,7 +26,7 @@ export interface Settings {
   readonly node: string
   readonly mode: Mode
   readonly network: string
-  readonly versions: Versions
+  readonly cniVersion: string
   readonly confDir: string
   readonly confName: string
   readonly binDir: string
@@ -64,14 +63,13 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
   const text = (name: string) => (typeof values[name] === 'string' && values[name] !== '' ? values[name] : undefined)
   const [server, caFile, kubeconfig] = [text('api-server'), text('ca-file'), text('kubeconfig')]
   const endpoint = text('runtime-endpoint')
-  const cniVersion = text('cni-version')
   const hostRoot = pathOf('host-root', text('host-root') ?? '/')
   const listen = listenOf(text('listen') ?? '127.0.0.1:9917')
   return {
     node: nameOf(text('node-name') ?? env['NODE_NAME'] ?? hostname().toLowerCase()),
     mode: modeOf(text('mode') ?? 'bridge'),
     network: 'pods',
-    versions: cniVersion === undefined ? usualVersions : { cniVersion },
+    cniVersion: text('cni-version') ?? '1.1.0',
     confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
     confName: '10-trestle.conflist',
     binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),

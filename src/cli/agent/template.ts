@@ -24,7 +24,7 @@ export interface KeptTemplate {
   readonly remarks: readonly string[]
 }
 
-type Asked = Pick<Settings, 'template' | 'network' | 'mode' | 'versions'>
+type Asked = Pick<Settings, 'template' | 'network' | 'mode' | 'cniVersion'>
 
 /** Ranges for documentation (RFC 5737, RFC 3849), while the Node has none. */
 const exampleRanges = ['192.0.2.0/24', '2001:db8::/64']
@@ -62,7 +62,7 @@ function textOf(file: string): { readonly text: string } | { readonly problem: s
   }
 }
 
-function checkTemplate(text: string, { template, network, mode, versions }: Asked, podCidrs: readonly string[]) {
+function checkTemplate(text: string, { template, network, mode, cniVersion }: Asked, podCidrs: readonly string[]) {
   const { source, findings } = readSource(template.file, text)
   if (source === undefined || findings.some(isRefused)) return findings
   const decided = decidedKeys(source.root, network).map(({ steps, message, cure }) =>
@@ -71,9 +71,8 @@ function checkTemplate(text: string, { template, network, mode, versions }: Aske
   // An invalid list was reported with the template itself.
   const plugins = source.root['plugins']
   const isList = Array.isArray(plugins) && plugins.length > 0
-  const facts = { name: network, mode, versions, podCidrs, template: templateOf(source.root) }
-  const { plugins: written, ...list } = conflist(facts)
-  const root = { ...source.root, ...list, ...(isList ? { plugins: written } : {}) }
+  const facts = { name: network, mode, cniVersion, podCidrs, template: templateOf(source.root) }
+  const root = { name: network, cniVersion, ...source.root, ...(isList ? conflist(facts) : {}) }
   const { found } = lintSource({ ...source, root }, 'list', programs)
   return [...decided, ...found.map((each) => findingAtKey(source, each)), ...findings]
 }

@@ -8,20 +8,11 @@ import { usualMode } from '../../config/bridge.ts'
 import { configKeys } from '../../config/schema.ts'
 import type { Mode } from '../../model/attachment.ts'
 
-/** What the configuration says of versions: libcni 1.2 and newer take the highest of both keys that they know. */
-export interface Versions {
-  readonly cniVersion: string
-  readonly cniVersions?: readonly string[]
-}
-
-/** libcni 1.1 and older (containerd 1.7, cri-dockerd) refuse results above 1.0.0, and do not read `cniVersions`. */
-export const usualVersions: Versions = { cniVersion: '1.0.0', cniVersions: ['1.0.0', '1.1.0'] }
-
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
 interface ConflistFacts {
   readonly name: string
   readonly mode: Mode
-  readonly versions: Versions
+  readonly cniVersion: string
   readonly podCidrs: readonly string[]
   /** Absent: the plugin's own choice. */
   readonly bridge?: string | undefined
@@ -30,7 +21,7 @@ interface ConflistFacts {
 
 /** The configuration: what the template does not say has the agent's own defaults. */
 export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts): Readonly<Record<string, unknown>> {
-  const { name, mode, versions, podCidrs, bridge } = facts
+  const { name, mode, cniVersion, podCidrs, bridge } = facts
   const { firewall, capabilities, ...own } = template.own
   const [first] = podCidrs
   const plugin = {
@@ -42,9 +33,7 @@ export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts):
     firewall: { hostAccept: 'auto', ...asObject(firewall) },
     capabilities: { portMappings: true, bandwidth: true, ...asObject(capabilities) },
   }
-  // A version of the template stands alone: a higher one of ours would win.
-  const ours = template.list['cniVersion'] === undefined ? versions : {}
-  return { ...ours, ...template.list, name, plugins: [plugin, ...template.others] }
+  return { cniVersion, ...template.list, name, plugins: [plugin, ...template.others] }
 }
 
 export function conflistText(facts: ConflistFacts): string {

@@ -93,11 +93,7 @@ export function agentFiles() {
     conflist,
     program: `${root}/bin/trestle`,
     token: `${root}/token`,
-    /** With the version that libcni 1.2 and newer choose. */
-    configuration: () => {
-      const { cniVersions = [], ...list } = JSON.parse(readFileSync(conflist, 'utf8'))
-      return { ...list, cniVersion: cniVersions.at(-1) ?? list.cniVersion }
-    },
+    configuration: () => JSON.parse(readFileSync(conflist, 'utf8')),
     remove: () => rmSync(root, { recursive: true, force: true }),
   }
 }

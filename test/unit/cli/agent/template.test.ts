@@ -8,19 +8,14 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { lookAtTemplate } from '../../../../src/cli/agent/template.ts'
 import { readInvocation } from '../../../../src/cni/invocation.ts'
 import { readConfig } from '../../../../src/config/config.ts'
-import { conflist, emptyTemplate, templateMtu, usualVersions } from '../../../../src/plan/agent/conflist.ts'
+import { conflist, emptyTemplate, templateMtu } from '../../../../src/plan/agent/conflist.ts'
 import { mtuProblems } from '../../../../src/plan/agent/new-pods.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'trestle-template-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
 const file = join(scratch, 'pods.conflist')
 const podCidrs = ['10.244.1.0/24', 'fd00:10:244:1::/64']
-const settings = {
-  template: { file, isAsked: true },
-  network: 'pods',
-  mode: 'bridge',
-  versions: usualVersions,
-} as const
+const settings = { template: { file, isAsked: true }, network: 'pods', mode: 'bridge', cniVersion: '1.1.0' } as const
 
 function look(text: string, before?: ReturnType<typeof lookAtTemplate>) {
   writeFileSync(file, text)
@@ -30,7 +25,7 @@ function look(text: string, before?: ReturnType<typeof lookAtTemplate>) {
 function written(text: string) {
   const { good, wrong } = look(text)
   expect(wrong).toBeUndefined()
-  return conflist({ name: 'pods', mode: 'bridge', versions: usualVersions, podCidrs, template: good }) as {
+  return conflist({ name: 'pods', mode: 'bridge', cniVersion: '1.1.0', podCidrs, template: good }) as {
     readonly plugins: readonly Record<string, unknown>[]
   }
 }
@@ -42,12 +37,7 @@ describe('a template', () => {
         "bandwidth": { "egressRate": 8000000, "egressBurst": 800000 }, "capabilities": { "bandwidth": false } },
       { "type": "tuning", "sysctl": { "net.core.somaxconn": "512" } } ] }`
     const list = written(text)
-    expect(list).toMatchObject({
-      cniVersion: '1.0.0',
-      cniVersions: ['1.0.0', '1.1.0'],
-      name: 'pods',
-      disableCheck: true,
-    })
+    expect(list).toMatchObject({ cniVersion: '1.1.0', name: 'pods', disableCheck: true })
     const [own, other] = list.plugins
     expect(own).toEqual({
       type: 'trestle',
@@ -61,12 +51,6 @@ describe('a template', () => {
     const call = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'a', CNI_NETNS: '/n', CNI_IFNAME: 'eth0', CNI_PATH: '/bin' }
     const sent = JSON.stringify({ cniVersion: '1.1.0', name: 'pods', ...own })
     expect(readConfig(sent, readInvocation(call))).toMatchObject({ mtu: 1400, ipam: { kind: 'pool' } })
-  })
-
-  it('has the last word on the version', () => {
-    const list = written('{ "cniVersion": "0.4.0", "plugins": [ { "type": "trestle" } ] }')
-    expect(list).toMatchObject({ cniVersion: '0.4.0' })
-    expect(list).not.toHaveProperty('cniVersions')
   })
 
   it('is an MTU that pods are to have, where it names one', () => {

@@ -11,7 +11,7 @@ import { parseAddress } from '../../../../src/cni/address.ts'
 import { readInvocation } from '../../../../src/cni/invocation.ts'
 import { readConfig } from '../../../../src/config/config.ts'
 import { encodeFile } from '../../../../src/model/kinds.ts'
-import { conflistText, usualVersions } from '../../../../src/plan/agent/conflist.ts'
+import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
 import { decodeMemory, emptyMemory, rangesInUse, remember, withRangesOf } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
@@ -192,12 +192,7 @@ describe('memory', () => {
 
 describe('conflistText', () => {
   it('is a configuration that the plugin reads, with the families in the order of the cluster', () => {
-    const facts = {
-      name: 'pods',
-      mode: 'ptp',
-      versions: usualVersions,
-      podCidrs: ['fd00:1::/64', '10.0.1.0/24'],
-    } as const
+    const facts = { name: 'pods', mode: 'ptp', cniVersion: '1.1.0', podCidrs: ['fd00:1::/64', '10.0.1.0/24'] } as const
     const { plugins, cniVersion, name } = JSON.parse(conflistText(facts))
     expect(plugins[0]).toMatchObject({ type: 'trestle', mode: 'ptp', podcidr: ['fd00:1::/64', '10.0.1.0/24'] })
     const conf = readConfig(JSON.stringify({ cniVersion, name, ...plugins[0] }), readInvocation(call))
