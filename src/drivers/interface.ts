@@ -6,7 +6,7 @@ import type { Route } from '../cni/result.ts'
 import type { InterfaceNetConf } from '../config/net-conf.ts'
 import { featureOps } from '../features/features.ts'
 import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
-import { aliasOf } from '../model/names.ts'
+import { aliasOf, podLinkMac } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { InterfaceDriver } from './driver.ts'
 
@@ -61,7 +61,7 @@ export function interfacePodOps(spec: AttachmentSpec, isRouted: boolean): readon
     { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
-    ...(isRouted ? [] : announce6(spec, pod)),
+    ...announce6(spec, pod),
     ...spec.defaultRoutes.map((route, at, all): Op => defaultRouteOp(route, dev, isFirst(route, at, all))),
     ...featureOps('podRouteOps', spec),
   ]
@@ -98,10 +98,10 @@ export function announce(cidr: string, dev: string): readonly Op[] {
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
 }
 
-/** The MAC follows one address at most. A device of the host keeps its own, and some refuse to be told it while up. */
-function announce6({ ips, device }: AttachmentSpec, { name, mac }: LinkEnd): readonly Op[] {
-  const hasNone = device !== undefined || !ips.some(({ address }) => familyOf(address) === 6)
-  return hasNone
+/** With an address of our own pool its MAC comes again (podLinkMac): neighbours that know it know no other. */
+function announce6({ key, ips, isPool }: AttachmentSpec, { name, mac }: LinkEnd): readonly Op[] {
+  const needsNone = isPool || !ips.some(({ address }) => familyOf(address) === 6) || mac !== podLinkMac(key, undefined)
+  return needsNone
     ? []
     : [{ in: 'pod', kind: 'neigh.announce6', dev: name, mac, why: `announce ${name}'s IPv6 addresses` }]
 }

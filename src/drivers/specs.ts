@@ -35,8 +35,7 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, lease, device, usedTables = new Set() } = input
   const ips = 'isGateway' in conf && conf.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
   requireOtherGateway(ips, conf.ipam)
-  const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
-  const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
+  const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, addressOfMac(conf.ipam, ips))
   const given = podRoutes(lease.routes, ips, conf.isDefaultGateway)
   const driver = interfaceDriverOf(conf)
   if (!driver.isRouted && !conf.disableContainerInterface) requireNearGateways(given, ips)
@@ -66,6 +65,14 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
   }
+}
+
+/** A requested address comes again with another one of the other family beside it: its MAC comes again, too. */
+function addressOfMac(ipam: IpamConf, ips: readonly PodAddress[]): string | undefined {
+  if (ipam.kind !== 'pool' && ipam.kind !== 'static') return undefined
+  const requested = ipam.kind === 'pool' ? ipam.requested : []
+  const isRequested = ({ address }: PodAddress) => requested.includes(bareAddress(address))
+  return (ips.find(isRequested) ?? ips[0])?.address
 }
 
 /** A pool gives no pod its gateway; an address that is its own gateway would be the host's. */

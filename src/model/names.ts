@@ -43,11 +43,11 @@ export function hostLinkMac(key: AttachmentKey): string {
 }
 
 /**
- * The pod end's MAC. It follows the first address where we allocate it, so that neighbours of a
+ * The pod end's MAC. It follows an address where we allocate it, so that neighbours of a
  * reused address keep a true entry (plugins#858); else the attachment.
  */
-export function podLinkMac(key: AttachmentKey, firstAddress: string | undefined): string {
-  const cidr = firstAddress === undefined ? undefined : parseCidr(firstAddress)
+export function podLinkMac(key: AttachmentKey, ownAddress: string | undefined): string {
+  const cidr = ownAddress === undefined ? undefined : parseCidr(ownAddress)
   if (cidr === undefined) return localMac(digestOf(key, 'pod'))
   if (cidr.family === 4) return toMac(Buffer.from([0x0a, 0x58, ...bytesOf(cidr.value, 4)]))
   const host = sha256(bytesOf(cidr.value, 16))

@@ -23,7 +23,6 @@ import { del } from '../commands/verbs/del.ts'
 import { gc } from '../commands/verbs/gc.ts'
 import { handlers as realHandlers } from '../commands/verbs/handlers.ts'
 import { status } from '../commands/verbs/status.ts'
-import { hasIpv6 } from '../config/config.ts'
 import type { NetConf } from '../config/net-conf.ts'
 import { interfaceConf } from '../drivers/drivers.ts'
 import type { Op } from '../model/op.ts'
@@ -241,7 +240,7 @@ async function warmUpAdd(context: CallContext, call: Invocation, read: NetConf):
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
   const netns = context.openNetns(call.netns)
   const record = await intentFor(addition, netns.identity)
-  const prestarted = prestart(inFiles(context.run), linkCommands(netns.fd, { announces: hasIpv6(conf.ipam) }))
+  const prestarted = prestart(inFiles(context.run), linkCommands(netns.fd))
   const place = { run: prestarted.run, netnsFd: netns.fd, prestarted }
   const real = interfacePort({ ...addition, record, names: namesOnce() }, { netns, place })
   const port: InterfacePort = {

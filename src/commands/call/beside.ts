@@ -103,9 +103,9 @@ function duplicate(ifName: string, address: string): CniError {
   })
 }
 
-/** A pod with the same first address has the same MAC (model/names.ts), and its link-local address comes first. */
+/** A pod with the same address has the same MAC (model/names.ts), and its link-local address comes first. */
 function macHint(address: string): string {
-  return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's first address" : ''
+  return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's address" : ''
 }
 
 function tentative(ifName: string): CniError {

@@ -6,10 +6,9 @@ import { CniError } from '../../cni/error.ts'
 import { CniCode } from '../../cni/error-code.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import type { Result } from '../../cni/result.ts'
-import { hasIpv6, isIpv4Only } from '../../config/config.ts'
+import { isIpv4Only } from '../../config/config.ts'
 import type { ChainedNetConf, InterfaceNetConf, IpamNetConf, NetConf, OwnNetConf } from '../../config/net-conf.ts'
 import { asksForAnything, emptySpec } from '../../drivers/chained.ts'
-import { interfaceDriverOf } from '../../drivers/drivers.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Begun } from '../../plan/order/facts.ts'
 import { type NamesIn, namesOnce } from '../../system/files/files.ts'
@@ -63,10 +62,7 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
 
 async function addPodInterface(addition: Addition<InterfaceNetConf>, netns: OpenNetns): Promise<Result> {
   const record = await intentFor(addition, netns.identity)
-  const { isRouted, homecoming } = interfaceDriverOf(addition.conf)
-  // As drivers/interface.ts decides it of the spec.
-  const announces = hasIpv6(addition.conf.ipam) && !isRouted && homecoming === undefined
-  const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd, { announces }))
+  const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd))
   const context = { ...addition.context, run: prestarted.run }
   try {
     return await orUndo(addition, record, async () => {

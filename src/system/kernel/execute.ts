@@ -124,10 +124,8 @@ function stillToRun(batch: Batch, failed: Op | undefined, isGone: boolean): read
 }
 
 /** The processes that run the host's and the pod's batch for `ip`, without their input: to prestart them. */
-export function linkCommands(netnsFd: number, pod: { readonly announces: boolean }): readonly Command[] {
-  const empty = { tool: 'ip', ops: [], stdin: '' } as const
-  const inPod = { ...empty, in: 'pod', ...(pod.announces ? ({ announces: true } as const) : {}) } as const
-  return [commandOf({ ...empty, in: 'host' }, netnsFd), commandOf(inPod, netnsFd)]
+export function linkCommands(netnsFd: number): readonly Command[] {
+  return (['host', 'pod'] as const).map((place) => commandOf({ tool: 'ip', in: place, ops: [], stdin: '' }, netnsFd))
 }
 
 /** The processes that run the links' part of `ops`, without their input: to prestart them. */

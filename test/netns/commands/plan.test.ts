@@ -3,7 +3,6 @@
 // byte, per tool and in order.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { announcedBy } from '../../../src/tools/batches.ts'
 import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
@@ -14,7 +13,6 @@ interface Batch {
   readonly in: 'host' | 'pod'
   readonly stdin?: string
   readonly evidence?: object
-  readonly announces?: true
 }
 
 let host: Host
@@ -174,7 +172,7 @@ function flowCommand(verb: string, { family, selections }: FlowRun['flows'][numb
   return `conntrack ${verb === 'list' ? '-L' : '-D'} -f ipv${family} ${selections[0]?.join(' ')}`
 }
 
-function commandFor({ tool, in: place, evidence, announces }: Batch): string {
+function commandFor({ tool, in: place, evidence }: Batch): string {
   const commands: Readonly<Record<string, string>> = {
     ip: 'ip -j -batch -',
     ip6: 'ip -6 -j -batch -',
@@ -184,8 +182,7 @@ function commandFor({ tool, in: place, evidence, announces }: Batch): string {
     nft: evidence === undefined ? 'nft -t -f -' : 'nft -e -t -f -',
   }
   const command = commands[tool] ?? tool
-  const words = announces ? announcedBy([command]).join(' ') : command
-  return place === 'pod' ? `nsenter --net=/proc/self/fd/3 -- ${words}` : command
+  return place === 'pod' ? `nsenter --net=/proc/self/fd/3 -- ${command}` : command
 }
 
 /** A DEL takes a link group with its process id. Elements of two tables are said side by side, in any order. */

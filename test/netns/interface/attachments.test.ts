@@ -7,6 +7,7 @@ import { expectNothingLeft, expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { addressesOf, attach, inPodJson, interfacesOf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -148,5 +149,17 @@ describe('an address', () => {
     const second = attach(host, conf, { id: 'a2', ...ask('10.240.0.9') })
     expect(second.result.interfaces[2]?.mac).toBe(first.result.interfaces[2]?.mac)
     expect(host.inPod(watcher.netns, 'ping', ['-c1', '-w3', '10.240.0.9']).code).toBe(0)
+  })
+
+  it('that was asked for comes with the same MAC beside another one of the other family', () => {
+    const dual = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
+    const first = attach(host, dual, { id: 'a1', ...ask('fd00:240::9') })
+    const watcher = attach(host, dual, { id: 'w' })
+    for (const netns of [watcher.netns, host.path]) expect(pings(host, netns, 'fd00:240::9')).toBe(true)
+    expectSilent(later(host, 'DEL', { conf: dual, pod: first }))
+    const second = attach(host, dual, { id: 'a2', ...ask('fd00:240::9') })
+    expect(second.address).not.toBe(first.address)
+    expect(second.result.interfaces[2]?.mac).toBe(first.result.interfaces[2]?.mac)
+    for (const netns of [watcher.netns, host.path]) expect(pingsOnce(host, netns, 'fd00:240::9')).toBe(true)
   })
 })

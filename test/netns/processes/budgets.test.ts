@@ -87,13 +87,12 @@ const portOf = (pod: number) => ({ portMappings: [{ hostPort: 8080 + pod, contai
 const shown = process.env['TRESTLE_TEST_BUDGETS'] === 'show'
 const measured = new Map<string, Counts>()
 let startedThreads = 0
-let dualStack: Counts | undefined
 
 describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
   let host: Host
   beforeAll(() => {
     host = openHost()
-    const pods = [1, 2, 3, 4].map((pod) => host.pod(`${pod}`))
+    const pods = [1, 2, 3].map((pod) => host.pod(`${pod}`))
     const call = (verb: Verb, pod: number, more: object = {}) =>
       traced(host, verb, { pod, netns: pods[pod - 1] ?? '', conf: { ...conf, runtimeConfig: portOf(pod), ...more } })
     const { counts: version, threads } = call('VERSION', 1)
@@ -110,9 +109,6 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
     }
     for (const [verb, { counts }] of Object.entries(calls)) measured.set(verb, countsAbove(counts, version))
     call('DEL', 1)
-    const dual = { name: 'dual', bridge: 'dual0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'] }
-    call('ADD', 3, dual)
-    dualStack = countsAbove(call('ADD', 4, dual).counts, version)
     if (shown) console.table(Object.fromEntries(measured))
   })
   afterAll(() => host?.close())
@@ -127,10 +123,6 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
   )
   it.each(rows)('of $verb holds: $figure', ({ verb, figure, band }) => {
     expect(budgetOf(measured.get(verb)?.[figure], band)).toBe('within')
-  })
-
-  it('of an ADD with two families holds', () => {
-    expect(dualStack?.processes).toBe(measured.get('ADD')?.processes)
   })
 })
 
