@@ -10,10 +10,10 @@ import { filesBelow, randomFrom } from '../../support/damage/damage.ts'
 import { type NodeDamage, nodeDamages, pairsOf } from '../../support/damage/damage-pairs.ts'
 import { makeStateOld, openWorn, plain, port, type Worn, whole } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
+import { ofThisPart } from '../../support/part.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
-const part = partOf(process.env['TRESTLE_TEST_PART'] ?? '1/1')
 /** Enough that a few runs meet most pairs of kinds. */
 const sampled = 37
 
@@ -50,9 +50,9 @@ const stories: readonly Story[] = pairsOf(nodeDamages).flatMap(([first, second],
 
 describe('two damages at once', () => {
   it.each(
-    chosen(stories)
-      .filter((_, at) => at % part.of === part.nth - 1)
-      .map((story) => [story.map((each) => (typeof each === 'string' ? each : each.name)).join(', '), story] as const),
+    ofThisPart(chosen(stories)).map(
+      (story) => [story.map((each) => (typeof each === 'string' ? each : each.name)).join(', '), story] as const,
+    ),
   )('%s', (_, [first, second, ending, between]) => {
     const worn = openWorn()
     try {
@@ -169,11 +169,4 @@ function chosen(all: readonly Story[]): readonly Story[] {
   const left = all.filter((story) => !wasFound(story))
   const some = Array.from({ length: sampled }, () => left.splice(Math.floor(random() * left.length), 1)).flat()
   return [...all.filter(wasFound), ...some]
-}
-
-/** `3/20`. Throws on anything else: a part that nobody plays would be green. */
-function partOf(text: string): { readonly nth: number; readonly of: number } {
-  const [, nth = 0, of = 0] = (/^(\d+)\/(\d+)$/.exec(text) ?? []).map(Number)
-  if (nth < 1 || nth > of) throw new Error(`TRESTLE_TEST_PART=${text}: wanted is for example 3/20`)
-  return { nth, of }
 }
