@@ -2,7 +2,7 @@
 // stdin as JSON, and the keys every verb needs: name, cniVersion, type. Errors in the order of the
 // upstream (pkg/skel): 6 not JSON, 7 name, 1 version.
 
-import { CniError, hasControlCharacter, notA, quote } from './error.ts'
+import { CniError, hasControlCharacter, notA, orElse, quote } from './error.ts'
 import type { ErrorId } from './error-code.ts'
 import { type Invocation, ownType, type Verb } from './invocation.ts'
 import { isObject, lookUp } from './json.ts'
@@ -196,11 +196,7 @@ export function readHead(stdin: string, called: Called): ConfigHead {
 }
 
 function parseLeniently(stdin: string): JsonObject | undefined {
-  try {
-    return parseConfig(stdin)
-  } catch {
-    return undefined
-  }
+  return orElse(() => parseConfig(stdin), undefined)
 }
 
 /** VERSION: the caller's cniVersion when it is given and supported, else ours. Throws nothing. */

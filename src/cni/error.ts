@@ -131,6 +131,15 @@ function printableCharacter(char: string): string {
   return isShown ? char : `\\x${code.toString(16).padStart(2, '0')}`
 }
 
+/** What `work` returns, or `otherwise` where it throws, whatever the error is. */
+export function orElse<T, E>(work: () => T, otherwise: E): T | E {
+  try {
+    return work()
+  } catch {
+    return otherwise
+  }
+}
+
 // Control characters in text that others wrote. A loop, as a Unicode regular expression would be
 // compiled anew in every process.
 

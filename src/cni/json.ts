@@ -2,6 +2,7 @@
 // JSON objects among values of unknown shape, and their keys.
 
 import type * as z from 'zod/mini'
+import { orElse } from './error.ts'
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -11,14 +12,15 @@ export function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return isObject(value) ? value : {}
 }
 
+/** The value of a JSON text; undefined for what is no JSON. */
+export function parsedJson(text: string): unknown {
+  return orElse(() => JSON.parse(text) as unknown, undefined)
+}
+
 /** The object of a JSON text; undefined for another value or no JSON. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parsedJson(text)
+  return isObject(value) ? value : undefined
 }
 
 // Keys of a configuration whatever their case: Go's JSON decoder, for which these configurations

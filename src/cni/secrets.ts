@@ -3,6 +3,7 @@
 // programs print: JSON (also inside a JSON string), pairs, YAML, options, URLs, headers, keys and tokens.
 
 import { isDeepStrictEqual } from 'node:util'
+import { parsedJson } from './json.ts'
 
 const mask = '***'
 
@@ -103,7 +104,7 @@ const suspicious = new RegExp(
 /** `text` with `***` in the place of each secret. JSON stays JSON. */
 export function masked(text: string): string {
   if (!suspicious.test(text)) return text
-  const document = /^\s*[[{]/.test(text) ? parsed(text) : undefined
+  const document = /^\s*[[{]/.test(text) ? parsedJson(text) : undefined
   if (document === undefined) return maskedText(text.replace(/^\s*[[{].*[\]}]$/gm, maskedLine))
   const clean = maskedValue(document)
   return isDeepStrictEqual(clean, document) ? text : JSON.stringify(clean)
@@ -111,15 +112,7 @@ export function masked(text: string): string {
 
 /** A document on a line of its own. */
 function maskedLine(line: string): string {
-  return parsed(line) === undefined ? line : masked(line)
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return parsedJson(line) === undefined ? line : masked(line)
 }
 
 /** A value of JSON, with all below a key that sounds like a secret's masked. */

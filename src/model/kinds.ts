@@ -5,7 +5,7 @@
 // of zod, which say it, cost 3 % of the instructions of a DEL. The type of a value is read off its kind.
 
 import { isDeepStrictEqual } from 'node:util'
-import { asObject, isObject } from '../cni/json.ts'
+import { isObject, parseObject } from '../cni/json.ts'
 
 /** What this release writes. */
 export const format = 1
@@ -118,12 +118,8 @@ export function decoded<T>({ accepts, read }: Kind<T>, value: unknown): T | unde
 
 /** The format of a file's JSON text, and the rest of it. */
 export function parsedFile(json: string): { readonly found: unknown; readonly parts: object } {
-  try {
-    const { format: found, ...parts } = asObject(JSON.parse(json))
-    return { found, parts }
-  } catch {
-    return { found: undefined, parts: {} }
-  }
+  const { format: found, ...parts } = parseObject(json) ?? {}
+  return { found, parts }
 }
 
 /** A file's value; undefined where it is no JSON, has another shape, or another format. */

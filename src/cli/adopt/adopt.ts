@@ -3,7 +3,7 @@
 // dead pods. Without --apply it prints a list and changes nothing.
 
 import { readFileSync, statSync } from 'node:fs'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
 import { lookUp } from '../../cni/json.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { usualMode } from '../../config/bridge.ts'
@@ -165,23 +165,17 @@ function targetsIn(directory: string): readonly Target[] {
 /** A file that libcni loads, with its network. */
 function tryFile(directory: string, name: string) {
   const file = `${directory}/${name}`
-  try {
+  // A link to nothing, or a directory: `trestle lint` reports it.
+  return orElse(() => {
     const text = readFileSync(file, 'utf8')
     const load = loadFile(name, text)
     return 'problem' in load ? undefined : { file, text, network: load.name }
-  } catch {
-    // A link to nothing, or a directory: `trestle lint` reports it.
-    return undefined
-  }
+  }, undefined)
 }
 
 function tryTarget(file: string, text: string): Target | undefined {
-  try {
-    return readTarget(file, text)
-  } catch {
-    // Another plugin's, or beyond conversion: `trestle lint` and `trestle convert` report it.
-    return undefined
-  }
+  // Another plugin's, or beyond conversion: `trestle lint` and `trestle convert` report it.
+  return orElse(() => readTarget(file, text), undefined)
 }
 
 function readTarget(file: string, text: string): Target {

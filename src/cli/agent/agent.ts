@@ -3,6 +3,7 @@
 
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { orElse } from '../../cni/error.ts'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
@@ -213,11 +214,7 @@ function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
 
 /** Names of trestle's bridges; undefined while state is unreadable. */
 function ownBridges(): ReadonlySet<string> | undefined {
-  try {
-    return new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? []))
-  } catch {
-    return undefined
-  }
+  return orElse(() => new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? [])), undefined)
 }
 
 function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): void {

@@ -19,7 +19,7 @@ import {
   statSync,
 } from 'node:fs'
 import { basename } from 'node:path'
-import { oneLine } from '../../cni/error.ts'
+import { oneLine, orElse } from '../../cni/error.ts'
 import { ownerMark } from '../../system/files/files.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -155,11 +155,7 @@ function copyWhole(from: string, to: string, mode: number): void {
 }
 
 function safeMarks(files: readonly string[]): string | undefined {
-  try {
-    return marksOf(...files)
-  } catch {
-    return undefined
-  }
+  return orElse(() => marksOf(...files), undefined)
 }
 
 // Compares two files: reads them once, and then compares the file system's marks.

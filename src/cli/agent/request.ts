@@ -3,6 +3,7 @@
 
 import * as http from 'node:http'
 import * as https from 'node:https'
+import { parseObject } from '../../cni/json.ts'
 import type { Access } from './access.ts'
 
 /** `body` is sent as JSON, of the media type `type`. */
@@ -130,12 +131,8 @@ function collector() {
 
 /** The message of a Status, on one line. */
 function reason(answer: string): string {
-  try {
-    const { message } = JSON.parse(answer) as { message?: unknown }
-    return typeof message === 'string' ? message.replace(/\s+/g, ' ').slice(0, 300) : ''
-  } catch {
-    return ''
-  }
+  const message = parseObject(answer)?.['message']
+  return typeof message === 'string' ? message.replace(/\s+/g, ' ').slice(0, 300) : ''
 }
 
 /** Retry-After in seconds (RFC 9110, 10.2.3); API servers do not use its form as a date. */

@@ -2,7 +2,6 @@
 // The round's routes: reads the main table with this node's addresses and subnets, and makes routes to other nodes.
 
 import { hash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { formatAddress, parseAddress } from '../../cni/address.ts'
 import { oneLine } from '../../cni/error.ts'
@@ -23,6 +22,7 @@ import {
 import { requireSeen } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readNodeRoutes, refusedRoutes, routeBatch, routeQueries } from '../../tools/node-routes.ts'
+import { textIfThere } from '../node/if-there.ts'
 import type { RoundInput } from './round.ts'
 
 type RoutesInput = Pick<RoundInput, 'settings' | 'known' | 'signal' | 'log' | 'metrics'>
@@ -154,7 +154,9 @@ export function refusalOf(self: string, [{ why }, refusal]: RefusedRoute): Probl
  * scope); IPv4 of links with a carrier, since routes have the others.
  */
 function ownAddresses(): readonly string[] {
-  const lines = (readFileIfThere('/proc/net/if_inet6') ?? '').split('\n').map((line) => line.split(/ +/))
+  const lines = textIfThere('/proc/net/if_inet6')
+    .split('\n')
+    .map((line) => line.split(/ +/))
   const of6 = lines.flatMap(([digits = '', , , scope]) => {
     const address = scope === '00' ? parseAddress(digits.replace(/(....)(?=.)/g, '$1:')) : undefined
     return address === undefined ? [] : formatAddress(address)
@@ -162,14 +164,6 @@ function ownAddresses(): readonly string[] {
   const all = Object.values(networkInterfaces()).flatMap((found) => found ?? [])
   const of4 = all.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
   return [...new Set([...of4, ...of6])]
-}
-
-function readFileIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch {
-    return undefined
-  }
 }
 
 // Reuses a value of the last round while its inputs are unchanged, as nearly all are while the agent rests.

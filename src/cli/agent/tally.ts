@@ -2,6 +2,7 @@
 // Reads the lines of the plugin's calls since the last read.
 
 import { closeSync, constants, fstatSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import { createText } from '../../system/files/files.ts'
 import { readTally, type TalliedCall, tallyFile } from '../../system/process/call-tally.ts'
 
@@ -39,11 +40,7 @@ function begunAgain(end: number): string {
 }
 
 function begin(): boolean {
-  try {
-    return createText(tallyFile(), '')
-  } catch {
-    return false
-  }
+  return orElse(() => createText(tallyFile(), ''), false)
 }
 
 /** The whole lines after `from`, and their end; undefined without a file. */

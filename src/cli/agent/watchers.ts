@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, statSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { orElse } from '../../cni/error.ts'
 import { type ChainPlace, samePlace } from '../../features/accept-place.ts'
 import { deletedByOthers, hadAccept } from '../../plan/agent/kernel-news.ts'
 import { readMarkAccept } from '../../system/firewalls/mark-accept.ts'
@@ -140,9 +141,5 @@ export function openAcceptNews(signal: AbortSignal, ask: () => void): AcceptNews
 
 /** The accept's chains by the state; none while the state is unreadable. */
 function acceptPlaces(): readonly ChainPlace[] {
-  try {
-    return readMarkAccept()?.places ?? []
-  } catch {
-    return []
-  }
+  return orElse(() => readMarkAccept()?.places ?? [], [])
 }

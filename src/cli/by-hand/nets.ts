@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle nets`: the networks of the configuration directory, and the attachments that were made by hand.
 
+import { orElse } from '../../cni/error.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -51,11 +52,8 @@ function run(input: Input): number {
 
 /** The names of the networks of the configuration directory; none where it cannot be read. */
 export function networkNames(): readonly string[] {
-  try {
-    return networksIn(configurationDirectory()).flatMap((each) => ('list' in each ? [each.list.name] : []))
-  } catch {
-    return []
-  }
+  const found = orElse(() => networksIn(configurationDirectory()), [])
+  return found.flatMap((each) => ('list' in each ? [each.list.name] : []))
 }
 
 function networkTable(networks: readonly Network[]): string {

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import { rmdirSync, rmSync, statSync } from 'node:fs'
 import { normalize } from 'node:path'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
 import { makeDirectory, readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
@@ -44,11 +44,7 @@ export function podOf(word: string): Pod {
 
 /** The inode of a file, as an identity of namespaces; undefined where there is none. */
 export function inodeOf(path: string): number | undefined {
-  try {
-    return statSync(path).ino
-  } catch {
-    return undefined
-  }
+  return orElse(() => statSync(path).ino, undefined)
 }
 
 /** Whether the pod is there. Throws CniError 4 for a path that is no network namespace, or the node's own. */

@@ -3,6 +3,7 @@
 // them. From the journal, else from log files.
 
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
 import { isOnPath } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
@@ -42,6 +43,8 @@ const isOfRuntime = /containerd|crio|kubelet|k3s|rke2|dockerd|\blevel=\w|\b[IWEF
 export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
   if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
   const journal = isOnPath('journalctl') ? await readJournal(run) : []
+  // Distributions differ in their log files.
+  const endIfThere = (file: string) => orElse(() => endOf(file), '')
   const ofFiles = () => files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
   const all = recent(journal.length > 0 ? journal : ofFiles().filter(({ text }) => isOfRuntime.test(text)), nowMs)
   return all.length > 0 ? all : undefined
@@ -90,15 +93,6 @@ function timeIn(text: string, nowMs = Date.now()): number | undefined {
   // A date in the future is of the last year.
   if (found === undefined && time > nowMs + 24 * hourMs) return undefined
   return Number.isNaN(time) ? undefined : time
-}
-
-/** Distributions differ in their log files. */
-function endIfThere(file: string): string {
-  try {
-    return endOf(file)
-  } catch {
-    return ''
-  }
 }
 
 function endOfNamed(file: string): string {

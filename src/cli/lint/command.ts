@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
-import { oneLine } from '../../cni/error.ts'
+import { oneLine, orElse } from '../../cni/error.ts'
 import { type NodeRuntime, nodeRuntimes } from '../node/runtimes.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../shell/findings.ts'
@@ -177,13 +177,7 @@ function isUsual(directory: string): boolean {
 /** A missing name counts as a directory, unless it has a configuration's extension. */
 function isDirectory(name: string): boolean {
   if (name === '-') return false
-  return isThereAsDirectory(name) ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extensionOf(name)))
-}
-
-function isThereAsDirectory(name: string): boolean | undefined {
-  try {
-    return statSync(name).isDirectory()
-  } catch {
-    return undefined // who opens it says why
-  }
+  // Of what cannot be looked at, who opens it says why.
+  const isThere = orElse(() => statSync(name).isDirectory(), undefined)
+  return isThere ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extensionOf(name)))
 }

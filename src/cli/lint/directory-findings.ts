@@ -3,7 +3,7 @@
 
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { oneLine } from '../../cni/error.ts'
+import { oneLine, orElse } from '../../cni/error.ts'
 import type { RuntimeName } from '../node/ask-runtime.ts'
 import { namesIfThere, textIfThere } from '../node/if-there.ts'
 import { processesOf } from '../node/processes.ts'
@@ -180,16 +180,12 @@ const OVERLAYFS_MAGIC = 0x794c7630
 
 /** Whether a directory is on an overlay; false if it does not exist. */
 export function isOverlay(path: string): boolean {
-  try {
-    return statfsSync(path).type === OVERLAYFS_MAGIC
-  } catch {
-    return false
-  }
+  return orElse(() => statfsSync(path).type === OVERLAYFS_MAGIC, false)
 }
 
 /** The pids of containerds that watch another directory. Empty if that is unknown. */
 export function notWatching(directory: string): readonly number[] {
-  try {
+  return orElse(() => {
     if (isOverlay(directory)) return []
     const { ino } = statSync(directory, { bigint: true })
     const isElsewhere = (pid: number) => {
@@ -199,9 +195,7 @@ export function notWatching(directory: string): readonly number[] {
     // In another mount namespace, of a node in a container, the path means another directory.
     const here = processesOf(['containerd']).filter(({ root }) => root === '')
     return here.map(({ pid }) => pid).filter(isElsewhere)
-  } catch {
-    return []
-  }
+  }, [])
 }
 
 /** The inodes of its inotify watches: proc(5), /proc/PID/fdinfo, `inotify wd:1 ino:9e7e sdev:800013`. */

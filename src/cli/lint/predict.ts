@@ -6,7 +6,8 @@
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { array, boolean, literal, looseObject, record, string, unknown, type ZodType } from 'zod'
-import { isObject, keyShapeOf, withKnownKeys } from '../../cni/json.ts'
+import { orElse } from '../../cni/error.ts'
+import { isObject, keyShapeOf, parsedJson, withKnownKeys } from '../../cni/json.ts'
 
 /** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
 export interface Candidate {
@@ -113,19 +114,13 @@ function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
 export function pluginFilesOf(directory: string, load: Loaded | NotLoaded): readonly string[] {
   if ('problem' in load || load.isWhole || load.name.includes('/')) return []
   const folder = join(directory, load.name)
-  return namesIn(folder).map((name) => join(folder, name))
+  // A folder that cannot be read is as none.
+  const names = orElse(() => filesIn(folder), [])
+  return names.filter((name) => extensionOf(name) === '.conf').map((name) => join(folder, name))
 }
 
 export function hasPluginFiles(file: string, text: string): boolean {
   return extensionOf(file) === '.conflist' && pluginFilesOf(dirname(file), loadList(text)).length > 0
-}
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return filesIn(folder).filter((name) => extensionOf(name) === '.conf')
-  } catch {
-    return [] // as where there is none
-  }
 }
 
 /** The names in a directory in Go's order, without directories; a link to a directory does not count as one, as in Go. */
@@ -191,8 +186,7 @@ export function loadFile(name: string, text: string): Loaded | NotLoaded {
 }
 
 export function loadList(text: string): Loaded | NotLoaded {
-  const root = parsed(text)
-  const read = check(list, root)
+  const read = check(list, parsedJson(text))
   if ('problem' in read) return read
   const { name, plugins, cniVersion: version = '', loadOnlyInlinedPlugins = false } = read.value
   const isWhole = loadOnlyInlinedPlugins === true || String(loadOnlyInlinedPlugins).toLowerCase() === 'true'
@@ -211,7 +205,7 @@ export function loadList(text: string): Loaded | NotLoaded {
 
 /** Loads the text of a .conf or .json file: one plugin. */
 export function loadSingle(text: string): Loaded | NotLoaded {
-  const loaded = loadPlugin(parsed(text))
+  const loaded = loadPlugin(parsedJson(text))
   if ('problem' in loaded) return loaded
   return { name: loaded.name, version: loaded.version, types: [loaded.type], isWhole: true }
 }
@@ -221,14 +215,6 @@ function loadPlugin(conf: unknown): { type: string; name: string; version: strin
   if ('problem' in read) return read
   const { type = '', name = '', cniVersion = '' } = read.value
   return type === '' ? { problem: "missing 'type'" } : { type, name, version: cniVersion }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function check<T>(schema: ZodType<T>, value: unknown): { readonly value: T } | NotLoaded {

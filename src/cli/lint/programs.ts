@@ -7,6 +7,7 @@ import { accessSync, closeSync, constants, openSync, readdirSync, readSync, real
 import { basename, dirname, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-head.ts'
+import { orElse } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { isOwnType } from '../node/own-type.ts'
@@ -142,11 +143,7 @@ function supportedIn(stdout: string): readonly string[] | undefined {
 }
 
 function namesIn(directory: string): readonly string[] | undefined {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return undefined
-  }
+  return orElse(() => readdirSync(directory), undefined)
 }
 
 function exists(file: string): boolean {

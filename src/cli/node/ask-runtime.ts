@@ -3,6 +3,7 @@
 // (like `crio status config`).
 
 import { request } from 'node:http'
+import { orElse } from '../../cni/error.ts'
 import { type CniSettings, crioSettings, statusSettings } from './runtime-settings.ts'
 import { tableOf } from './toml-file.ts'
 
@@ -68,9 +69,5 @@ export function askCrio(socket: string, timeoutMs: number): Promise<Answer | und
 /** Invalid TOML counts as no answer, so that the caller reads the files. */
 function crioAnswer(text: string): Answer | undefined {
   const source = 'crio status config'
-  try {
-    return { settings: crioSettings(tableOf(text, source), () => undefined), source }
-  } catch {
-    return undefined
-  }
+  return orElse(() => ({ settings: crioSettings(tableOf(text, source), () => undefined), source }), undefined)
 }

@@ -4,30 +4,19 @@
 // the other.
 
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 
 /** The names in a directory, in the order that the kernel gives; none where it cannot be read. */
 export function namesIfThere(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
+  return orElse(() => readdirSync(directory), [])
 }
 
 /** The text of a file; empty where it cannot be read. */
 export function textIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
+  return orElse(() => readFileSync(file, 'utf8'), '')
 }
 
 /** Where a symbolic link leads; empty where it cannot be read. */
 export function linkIfThere(path: string): string {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return ''
-  }
+  return orElse(() => readlinkSync(path), '')
 }

@@ -3,6 +3,7 @@
 // files. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import { askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
 import { processesOf, type RuntimeProcess } from './processes.ts'
@@ -157,9 +158,5 @@ export function socketsAt(endpoint: string | undefined): readonly string[] {
 
 /** True if the path is a socket and accessible to this process. */
 export function isSocket(path: string): boolean {
-  try {
-    return statSync(path).isSocket()
-  } catch {
-    return false
-  }
+  return orElse(() => statSync(path).isSocket(), false)
 }

@@ -2,6 +2,7 @@
 // `trestle record`: switches the recording of calls, and shows what was recorded. No configuration is touched.
 
 import { rmSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import { type Kept, keptRecords } from '../../commands/record/ring.ts'
 import {
@@ -102,11 +103,7 @@ function switchFailures(input: Input, isOn: boolean): number {
 
 /** One that cannot be read is shown by its id alone. */
 function recordOf({ path }: Kept): CallRecord | undefined {
-  try {
-    return readRecord(path)
-  } catch {
-    return undefined
-  }
+  return orElse(() => readRecord(path), undefined)
 }
 
 function list(input: Input): number {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle log`: switches the log of calls, and prints its last lines.
 
-import { closeSync, readFileSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
@@ -9,6 +9,7 @@ import { defaultLogFile, openLog, traceFile } from '../../commands/record/log.ts
 import { readSwitch, writeSwitch } from '../../commands/record/settings.ts'
 import { makeDirectory } from '../../system/files/files.ts'
 import { requireState, stateRoot } from '../../system/files/state.ts'
+import { textIfThere } from '../node/if-there.ts'
 import { type Command, exitCode, type Input, requireRead, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
@@ -81,20 +82,12 @@ function requireLogs(files: readonly string[]): void {
 
 const shown = 20
 
-/** The end of the log, which has room for some of the longest lines; empty where there is no log. */
-function endOf(file: string): string {
-  try {
-    const text = readFileSync(file, 'utf8')
-    return text.slice(-256 * 1024)
-  } catch {
-    return ''
-  }
-}
-
 function show(input: Input): number {
   const { log } = readSwitch(stateRoot())
   const file = log?.file ?? defaultLogFile(stateRoot())
-  const lines = endOf(file)
+  // Room for some of the longest lines.
+  const lines = textIfThere(file)
+    .slice(-256 * 1024)
     .trimEnd()
     .split('\n')
     .slice(-shown)

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { familyOf } from '../../cni/address.ts'
-import { CniError, toCniError } from '../../cni/error.ts'
+import { CniError, orElse, toCniError } from '../../cni/error.ts'
 import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../../commands/record/schema.ts'
 import type { AttachmentSpec } from '../../model/attachment.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
@@ -86,6 +86,7 @@ const ownMounts = [...scratch, '/sys', '/proc']
 function separate(programs: readonly string[]): void {
   const isBelow = (path: string, top: string) => path.startsWith(`${top}/`)
   const isUnder = (path: string) => ownMounts.some((own) => path === own || isBelow(path, own))
+  const real = (path: string) => orElse(() => realpathSync(path), path)
   const hidden = programs.map((path) => resolve(path)).filter((path) => scratch.some((top) => isBelow(real(path), top)))
   const shown = [...new Set(hidden)].map((path) => ({ path, fd: openSync(path, 'r') }))
   const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n')
@@ -102,14 +103,6 @@ function separate(programs: readonly string[]): void {
   for (const path of ['/run/lock', '/run/netns', '/var/lib/cni']) mkdirSync(path, { recursive: true })
   must('ip', ['link', 'set', 'lo', 'up'])
   must('ip', ['netns', 'add', farName])
-}
-
-function real(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
 }
 
 /** mount(8) would look for a descriptor's name, which is hidden by now. */
@@ -267,12 +260,8 @@ function callOnce({ file, call, stdin, cniPath }: ReplayInput, netns: string): R
 }
 
 function recordOfCall(): readonly ExecLine[] | undefined {
-  try {
-    return readRecord(pathOfRecord(undefined, stateDirectory)).executions
-  } catch {
-    // Another plugin, or a trestle that does not record.
-    return undefined
-  }
+  // Another plugin, or a trestle that does not record.
+  return orElse(() => readRecord(pathOfRecord(undefined, stateDirectory)).executions, undefined)
 }
 
 /** Links, addresses, routes and rules afterwards, without what differs from run to run. */

@@ -3,6 +3,7 @@
 // or a log. A call that succeeds and is not asked about looks for one file.
 
 import { existsSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import type { Environment } from '../../cni/invocation.ts'
 import { parseObject } from '../../cni/json.ts'
 import { stateRoot } from '../../system/files/state.ts'
@@ -152,9 +153,5 @@ function isRecorded({ record }: Settings, { network, pod }: Subject): boolean {
  * disk that refuses a record may have room for a line of the log.
  */
 function unlessItFails<T>(work: () => T): T | undefined {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
+  return orElse(work, undefined)
 }

@@ -4,9 +4,10 @@
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import { networkDirName } from '../../model/names.ts'
 import { namesIn } from '../../system/files/files.ts'
-import { closeNetns, type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
+import { closeNetns, openNetns } from '../../system/kernel/netns.ts'
 import { defaultRouteLinks4, defaultRouteLinks6 } from '../../system/kernel/uplink.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
@@ -116,12 +117,8 @@ type Show = (...words: readonly string[]) => PodWorld['links'] | undefined
 
 function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefined {
   // nsenter by the path itself would open whatever is there, a device too.
-  let netns: OpenNetns
-  try {
-    netns = openNetns(path)
-  } catch {
-    return undefined
-  }
+  const netns = orElse(() => openNetns(path), undefined)
+  if (netns === undefined) return undefined
   const show: Show = (...words) => shownBy('nsenter', ['--net=/proc/self/fd/3', 'ip', '-j', ...words], { fd: netns.fd })
   try {
     return look(show)

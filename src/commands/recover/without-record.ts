@@ -2,8 +2,9 @@
 // DEL of an attachment whose record was lost or cannot be read: what is rediscovered of it goes, and what it has
 // reserved is given back.
 
+import { orElse } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
-import { asObject, defined, lookUp } from '../../cni/json.ts'
+import { asObject, defined, lookUp, parseObject } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
 import { attachmentSeen, hostDeviceMode } from '../../drivers/host-device.ts'
@@ -107,13 +108,11 @@ function sentParts(
   { ifName }: Invocation,
   { stdin, cniVersion }: DelConf,
 ): Pick<Rediscovered, 'addresses' | 'ports'> | undefined {
-  try {
+  return orElse(() => {
     const root = asObject(JSON.parse(stdin))
     const result = readPrevResult(lookUp(root, 'prevResult'), cniVersion)
     return cachedParts({ result, ifName, capabilityArgs: asObject(lookUp(root, 'runtimeConfig')) })
-  } catch {
-    return undefined
-  }
+  }, undefined)
 }
 
 function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: DelConf) {
@@ -129,7 +128,7 @@ async function deviceWithoutRecord(
   context: CallContext,
   { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): Promise<AttachmentSpec | undefined> {
-  const root = rootOf(conf)
+  const root = parseObject(conf.stdin) ?? {}
   if (lookUp(root, 'mode') !== hostDeviceMode) return undefined
   const netns = netnsState(identityOfNetns(call.netns)) === 'live' ? openIfThere(context, call.netns) : undefined
   try {
@@ -156,13 +155,5 @@ async function deviceWithoutRecord(
  * Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing.
  */
 function asksForMacCheck(conf: DelConf): boolean {
-  return lookUp(rootOf(conf), 'macspoofchk') === true
-}
-
-function rootOf({ stdin }: DelConf) {
-  try {
-    return asObject(JSON.parse(stdin))
-  } catch {
-    return {}
-  }
+  return lookUp(parseObject(conf.stdin) ?? {}, 'macspoofchk') === true
 }

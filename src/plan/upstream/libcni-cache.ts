@@ -3,8 +3,9 @@
 // added to it, and the result. Older versions kept the result alone.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
+import { orElse } from '../../cni/error.ts'
 import { ownType } from '../../cni/invocation.ts'
-import { asObject } from '../../cni/json.ts'
+import { asObject, parseObject } from '../../cni/json.ts'
 import type { Result } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
 import type { NetConf } from '../../config/net-conf.ts'
@@ -31,23 +32,17 @@ export function cacheFileName(network: string, containerId: string, ifName: stri
 
 /** An entry of cniCacheV1, or an old one whose name is an attachment of `network`; undefined for what is neither. */
 export function readCached(name: string, text: string, network: string): CachedAttachment | undefined {
-  try {
+  return orElse(() => {
     const root = asObject(JSON.parse(text))
     const cached = root['kind'] === 'cniCacheV1' ? readV1(root) : readOld(name, root, network)
     return cached?.network === network ? cached : undefined
-  } catch {
-    return undefined
-  }
+  }, undefined)
 }
 
 /** The network of an entry of cniCacheV1; undefined for what is none. */
 export function networkNamed(text: string): string | undefined {
-  try {
-    const { networkName } = asObject(JSON.parse(text))
-    return typeof networkName === 'string' ? networkName : undefined
-  } catch {
-    return undefined
-  }
+  const networkName = parseObject(text)?.['networkName']
+  return typeof networkName === 'string' ? networkName : undefined
 }
 
 /** The types of the plugins that made the attachment; empty where the entry does not tell. */

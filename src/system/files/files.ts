@@ -21,6 +21,7 @@ import {
 } from 'node:fs'
 import { uptime } from 'node:os'
 import { dirname } from 'node:path'
+import { orElse } from '../../cni/error.ts'
 
 /** No file of ours but the agent's memory is longer, and none that is longer is read. */
 export const limitBytes = 1024 * 1024
@@ -59,11 +60,7 @@ export function readableText(path: string): string | undefined {
 
 /** Whether the file is there, and was written since the machine started. */
 export function isSinceBoot(path: string): boolean {
-  try {
-    return statSync(path).mtimeMs >= Date.now() - uptime() * 1000
-  } catch {
-    return false
-  }
+  return orElse(() => statSync(path).mtimeMs >= Date.now() - uptime() * 1000, false)
 }
 
 /** Writes a file as a whole: a reader sees the old text or the new. Mode 0600. */

@@ -3,7 +3,7 @@
 // and FORWARD of each iptables variant in use. Only the chains on the way are listed. No table is created by looking.
 
 import { readFileSync } from 'node:fs'
-import { CniError, oneLine } from '../../cni/error.ts'
+import { CniError, oneLine, orElse } from '../../cni/error.ts'
 import {
   type AcceptSpot,
   type ChainPlace,
@@ -177,9 +177,5 @@ function programsInUse(family: 4 | 6, chains: readonly ForeignChain[]): readonly
 
 /** net/netfilter/x_tables.c: the legacy tables that are loaded in our network namespace. */
 export function hasLegacyTable(prefix: string, table: string): boolean {
-  try {
-    return readFileSync(`/proc/net/${prefix}_tables_names`, 'latin1').split('\n').includes(table)
-  } catch {
-    return false
-  }
+  return orElse(() => readFileSync(`/proc/net/${prefix}_tables_names`, 'latin1').split('\n').includes(table), false)
 }

@@ -4,6 +4,7 @@
 
 import { CniError, oneLine } from '../../cni/error.ts'
 import type { Verb } from '../../cni/invocation.ts'
+import { parseObject } from '../../cni/json.ts'
 import { masked } from '../../cni/secrets.ts'
 import { isExecutable } from '../process/programs.ts'
 import type { Output, Run } from '../process/runner.ts'
@@ -84,13 +85,9 @@ function shortened(text: string): string {
 }
 
 function parseError(stdout: string): { code: number; msg: string; details?: string } | undefined {
-  try {
-    const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
-    // The specification's codes begin at 1; runtimes read an unsigned integer.
-    const isCode = typeof code === 'number' && Number.isInteger(code) && code >= 1 && code < 2 ** 32
-    if (!isCode || typeof msg !== 'string') return undefined
-    return { code, msg: shortened(msg), ...(typeof details === 'string' ? { details: shortened(details) } : {}) }
-  } catch {
-    return undefined
-  }
+  const { code, msg, details } = parseObject(stdout) ?? {}
+  // The specification's codes begin at 1; runtimes read an unsigned integer.
+  const isCode = typeof code === 'number' && Number.isInteger(code) && code >= 1 && code < 2 ** 32
+  if (!isCode || typeof msg !== 'string') return undefined
+  return { code, msg: shortened(msg), ...(typeof details === 'string' ? { details: shortened(details) } : {}) }
 }

@@ -3,7 +3,7 @@
 
 import { realpathSync } from 'node:fs'
 import { bareAddress, parseCidr } from '../../cni/address.ts'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import type { Dns, Route } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
@@ -207,19 +207,11 @@ function dataDirOf(conf: NetConf): string {
 
 /** The administrator's own file: with systemd-resolved /etc/resolv.conf is a link. */
 function readDns(path: string): Dns {
-  const text = readableText(followed(path))
+  const text = readableText(orElse(() => realpathSync(path), path))
   if (text !== undefined) return readResolvConf(text)
   throw new CniError('resolv-conf-unreadable', `cannot read ipam.resolvConf ${path}`, {
     details: 'it must be a file of at most 1 MiB',
   })
-}
-
-function followed(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
 }
 
 function parseAnswer(stdout: string, conf: NetConf, type: string) {

@@ -4,7 +4,7 @@
 
 import { readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { basename } from 'node:path'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import type { DeviceQuery } from '../../config/net-conf.ts'
 import type { Device } from '../../drivers/driver.ts'
@@ -91,12 +91,10 @@ export function userspaceDriver(query: DeviceQuery, sys = '/sys'): string | unde
   if (query.key !== 'pciBusID' && query.key !== 'deviceID') return undefined
   const directory = directoryOf(query, sys)
   if (directory === undefined) return undefined
-  try {
+  return orElse(() => {
     const driver = basename(readlinkSync(`${directory}/driver`))
     return userspaceDrivers.includes(driver) ? driver : undefined
-  } catch {
-    return undefined
-  }
+  }, undefined)
 }
 
 /** Entries of the buses are links into /sys/devices; what a kernelpath has on its way may be a link, too. */
@@ -105,23 +103,13 @@ function directoryOf({ key, value = '' }: DeviceQuery, sys: string): string | un
     key === 'kernelpath'
       ? [`${sys}${value.slice('/sys'.length)}`]
       : ['pci', ...(key === 'deviceID' ? ['auxiliary'] : [])].map((bus) => `${sys}/bus/${bus}/devices/${value}`)
-  return paths.flatMap((path) => realPath(path) ?? []).find((path) => path.startsWith(`${sys}/devices/`))
-}
-
-function realPath(path: string): string | undefined {
-  try {
-    return realpathSync(path)
-  } catch {
-    return undefined
-  }
+  return paths
+    .flatMap((path) => orElse(() => realpathSync(path), []))
+    .find((path) => path.startsWith(`${sys}/devices/`))
 }
 
 function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory).sort()
-  } catch {
-    return []
-  }
+  return orElse(() => readdirSync(directory).sort(), [])
 }
 
 function hiddenSysfs({ key, value }: DeviceQuery): CniError {

@@ -12,7 +12,7 @@ import {
   readSync,
   writeFileSync,
 } from 'node:fs'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { forwardingKey } from '../../model/op.ts'
 import type { FileOp } from '../../tools/batches.ts'
@@ -52,8 +52,13 @@ export function linkNames(names: NamesIn = readdirSync): readonly string[] {
 
 /** A sysctl's text without the newline, or undefined when there is no such key. `key`: net/ipv4/ip_forward. */
 export function readKey(key: string): string | undefined {
+  return readKernelFile(`/proc/sys/${key}`)
+}
+
+/** The text of a file of /proc or /sys without the newline, or undefined where it cannot be read. */
+export function readKernelFile(path: string): string | undefined {
   try {
-    return readFileSync(`/proc/sys/${key}`, 'latin1').trimEnd()
+    return readFileSync(path, 'latin1').trimEnd()
   } catch {
     return undefined
   }
@@ -86,11 +91,7 @@ function noIpv6(why: string): CniError {
  */
 export function bridgePorts(name: string): number | undefined {
   if (!isOwnSysfs()) return undefined
-  try {
-    return readdirSync(`/sys/class/net/${name}/brif`).length
-  } catch {
-    return 0
-  }
+  return orElse(() => readdirSync(`/sys/class/net/${name}/brif`).length, 0)
 }
 
 /**

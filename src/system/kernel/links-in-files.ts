@@ -4,6 +4,7 @@
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { basename } from 'node:path'
+import { orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import type { AddressedLink, AddressedLinks } from '../../model/observed.ts'
@@ -53,17 +54,9 @@ function kindOf(directory: string): string | undefined {
 }
 
 function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8').trim() || undefined
-  } catch {
-    return undefined
-  }
+  return orElse(() => readFileSync(path, 'utf8').trim() || undefined, undefined)
 }
 
 function linked(path: string): string | undefined {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return undefined
-  }
+  return orElse(() => readlinkSync(path), undefined)
 }

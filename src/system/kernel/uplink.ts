@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's way out, from /proc alone: its interface and its MTU.
 
-import { readFileSync } from 'node:fs'
 import type { NamesIn } from '../files/files.ts'
-import { blocksOf, isOwnSysfs, nodeLinks, readKey } from './kernel-files.ts'
+import { blocksOf, isOwnSysfs, nodeLinks, readKernelFile, readKey } from './kernel-files.ts'
 
 const mostLinks = 100
 
@@ -79,7 +78,7 @@ function deviceMtu(name: string): number | undefined {
 }
 
 function shownMtu(name: string): number | undefined {
-  return mtuIn(readText(`/sys/class/net/${name}/mtu`))
+  return mtuIn(readKernelFile(`/sys/class/net/${name}/mtu`))
 }
 
 function linkMtu6(name: string): number | undefined {
@@ -89,12 +88,4 @@ function linkMtu6(name: string): number | undefined {
 function mtuIn(text: string | undefined): number | undefined {
   const mtu = Number(text)
   return mtu >= 68 ? mtu : undefined
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch {
-    return undefined
-  }
 }

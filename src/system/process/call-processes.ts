@@ -6,7 +6,7 @@
 
 import { type BigIntStats, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError, oneLine } from '../../cni/error.ts'
+import { CniError, oneLine, orElse } from '../../cni/error.ts'
 import type { ProcessIdentity } from '../../model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
@@ -179,31 +179,22 @@ function holdersOf(files: readonly HeldFile[]): readonly number[] {
 
 /** Whether a process of root, of our pid namespace, has the file open now. */
 function isHolder(pid: number, file: HeldFile): boolean {
-  try {
-    return hasOpen(pid, file) && isRoots(pid) && readlinkSync(`/proc/${pid}/ns/pid`) === ownPidNamespace()
-  } catch {
-    // It has ended.
-    return false
-  }
+  // It may have ended.
+  return orElse(
+    () => hasOpen(pid, file) && isRoots(pid) && readlinkSync(`/proc/${pid}/ns/pid`) === ownPidNamespace(),
+    false,
+  )
 }
 
 /** The link's text tells most apart without a look at the file, which for one on a network can take for ever. */
 function hasOpen(pid: number, { path, stat }: HeldFile): boolean {
   const name = path.slice(path.lastIndexOf('/'))
   return readdirSync(`/proc/${pid}/fd`).some((fd) => {
-    const link = linkOf(`/proc/${pid}/fd/${fd}`)
+    const link = orElse(() => readlinkSync(`/proc/${pid}/fd/${fd}`), '')
     if (!link.endsWith(name)) return false
     const found = statSync(`/proc/${pid}/fd/${fd}`, { bigint: true, throwIfNoEntry: false })
     return found?.ino === stat.ino && found.dev === stat.dev
   })
-}
-
-function linkOf(path: string): string {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return ''
-  }
 }
 
 /** Real, effective, saved and file system uid. */
@@ -212,9 +203,5 @@ function isRoots(pid: number): boolean {
 }
 
 function describeProcess(pid: number): string {
-  try {
-    return `${pid} (${readFileSync(`/proc/${pid}/comm`, 'latin1').trim()})`
-  } catch {
-    return String(pid)
-  }
+  return orElse(() => `${pid} (${readFileSync(`/proc/${pid}/comm`, 'latin1').trim()})`, String(pid))
 }

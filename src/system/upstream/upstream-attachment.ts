@@ -4,6 +4,7 @@
 
 import { rmSync } from 'node:fs'
 import { bareAddress } from '../../cni/address.ts'
+import { orElse } from '../../cni/error.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
@@ -124,7 +125,8 @@ async function removeLinks(run: Run, found: UpstreamAttachment, openPod: OpenPod
 
 /** The pod's end goes, and its peer with it, when it is a veth with the attachment's MAC or one of its addresses. */
 async function removeInPod(run: Run, found: UpstreamAttachment, openPod: OpenPod | undefined): Promise<void> {
-  const netns = openOrNone(openPod)
+  // Gone, or not a namespace that may be entered: DEL goes on without it.
+  const netns = orElse(() => openPod?.(), undefined)
   if (netns === undefined) return
   try {
     const { ifName } = found.key
@@ -138,15 +140,6 @@ async function removeInPod(run: Run, found: UpstreamAttachment, openPod: OpenPod
     if (link?.kind === 'veth' && isIts) await inPod(['link', 'del', 'dev', ifName])
   } finally {
     closeNetns(netns)
-  }
-}
-
-function openOrNone(openPod: OpenPod | undefined): OpenNetns | undefined {
-  try {
-    return openPod?.()
-  } catch {
-    // Gone, or not a namespace that may be entered: DEL goes on without it.
-    return undefined
   }
 }
 
