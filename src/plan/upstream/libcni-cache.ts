@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What libcni keeps of each attachment (docs/design.md, "libcni's cache"): the list it ran, what the runtime
-// added to it, and the result. Older versions kept the result alone.
+// added to it, and the result. Before cniCacheV1 (libcni 0.8, 2020) it kept the result alone, which is not read.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/address.ts'
 import { orElse } from '../../cni/error.ts'
 import { ownType } from '../../cni/invocation.ts'
-import { asObject, parseObject } from '../../cni/json.ts'
+import { asObject } from '../../cni/json.ts'
 import type { Result } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import type { PortMapping } from '../../features/host-ports.ts'
 import { hostLinkName } from '../../model/names.ts'
 
-/** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */
+/** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry has none. */
 export interface CachedAttachment {
   readonly network: string
   readonly containerId: string
@@ -30,19 +30,10 @@ export function cacheFileName(network: string, containerId: string, ifName: stri
   return `${network}-${containerId}-${ifName}`
 }
 
-/** An entry of cniCacheV1, or an old one whose name is an attachment of `network`; undefined for what is neither. */
-export function readCached(name: string, text: string, network: string): CachedAttachment | undefined {
-  return orElse(() => {
-    const root = asObject(JSON.parse(text))
-    const cached = root['kind'] === 'cniCacheV1' ? readV1(root) : readOld(name, root, network)
-    return cached?.network === network ? cached : undefined
-  }, undefined)
-}
-
-/** The network of an entry of cniCacheV1; undefined for what is none. */
-export function networkNamed(text: string): string | undefined {
-  const networkName = parseObject(text)?.['networkName']
-  return typeof networkName === 'string' ? networkName : undefined
+/** An entry of cniCacheV1, of `network` where that is given; undefined for what is none. */
+export function readCached(text: string, network?: string): CachedAttachment | undefined {
+  const cached = orElse(() => readV1(asObject(JSON.parse(text))), undefined)
+  return network === undefined || cached?.network === network ? cached : undefined
 }
 
 /** The types of the plugins that made the attachment; empty where the entry does not tell. */
@@ -103,7 +94,8 @@ export function podIpsOf({ result, ifName }: Pick<CachedAttachment, 'result' | '
 }
 
 function readV1(root: Json): CachedAttachment | undefined {
-  const { containerId, ifName, networkName, netns, config } = root
+  const { kind, containerId, ifName, networkName, netns, config } = root
+  if (kind !== 'cniCacheV1') return undefined
   if (typeof containerId !== 'string' || typeof ifName !== 'string' || typeof networkName !== 'string') return undefined
   const list: unknown = typeof config === 'string' ? JSON.parse(Buffer.from(config, 'base64').toString()) : undefined
   return {
@@ -116,17 +108,6 @@ function readV1(root: Json): CachedAttachment | undefined {
     ...(list === undefined ? {} : { list }),
     result: readResult(root['result'], '0.1.0'),
   }
-}
-
-/** The result alone: who it is stands in the file's name, the namespace in the result. */
-function readOld(name: string, root: Json, network: string): CachedAttachment | undefined {
-  const rest = name.startsWith(`${network}-`) ? name.slice(network.length + 1) : ''
-  const dash = rest.lastIndexOf('-')
-  if (dash <= 0) return undefined
-  const [containerId, ifName] = [rest.slice(0, dash), rest.slice(dash + 1)]
-  const result = readResult(root, '0.1.0')
-  const { pod } = endsOf({ result, ifName })
-  return { network, containerId, ifName, netns: pod?.sandbox ?? '', args: [], capabilityArgs: {}, result }
 }
 
 function pairsOf(value: unknown): CachedAttachment['args'] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads libcni's cache of attachments (plan/upstream/libcni-cache.ts says what is in an entry).
 
-import { type CachedAttachment, cacheFileName, networkNamed, readCached } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cacheFileName, readCached } from '../../plan/upstream/libcni-cache.ts'
 import { isSinceBoot, namesIn, readableText } from '../files/files.ts'
 
 /** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, for cri-dockerd, and for Multus. */
@@ -18,13 +18,9 @@ export function cachedAttachments(network: string): readonly CachedAttachment[] 
   return names.flatMap((name) => readEntry(name, network) ?? [])
 }
 
-/** Every attachment that libcni remembers, of all networks; entries of old versions do not name theirs. */
+/** Every attachment that libcni remembers, of all networks. */
 export function allCachedAttachments(): readonly CachedAttachment[] {
-  return cacheNames().flatMap((name) => {
-    const text = entryText(name) ?? ''
-    const network = networkNamed(text)
-    return network === undefined ? [] : (readCached(name, text, network) ?? [])
-  })
+  return cacheNames().flatMap((name) => readEntry(name) ?? [])
 }
 
 /** Whether libcni wrote the entry since the machine started: its cache outlives that, and a PID names another then. */
@@ -33,9 +29,9 @@ export function isOfThisBoot({ network, containerId, ifName }: CacheKey): boolea
   return cacheDirectories.some((directory) => isSinceBoot(`${directory}/${name}`))
 }
 
-function readEntry(name: string, network: string): CachedAttachment | undefined {
+function readEntry(name: string, network?: string): CachedAttachment | undefined {
   const text = entryText(name)
-  return text === undefined ? undefined : readCached(name, text, network)
+  return text === undefined ? undefined : readCached(text, network)
 }
 
 function cacheNames(): readonly string[] {

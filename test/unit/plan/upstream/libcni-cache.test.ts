@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcni's cache entries, of its present format and of the one before.
+// libcni's cache entries.
 
 import { describe, expect, it } from 'vitest'
 import { hostLinkName } from '../../../../src/model/names.ts'
@@ -44,7 +44,7 @@ function cachedOf(types: readonly string[], host: string) {
   const list = JSON.stringify({ plugins: types.map((type) => ({ type })) })
   const interfaces = [{ name: host }, { name: 'eth0', sandbox: '/run/netns/p' }]
   const whole = { ...entry, config: Buffer.from(list).toString('base64'), result: { cniVersion: '1.0.0', interfaces } }
-  const cached = readCached('net-a-c-1-eth0', JSON.stringify(whole), 'net-a')
+  const cached = readCached(JSON.stringify(whole), 'net-a')
   if (cached === undefined) throw new Error('not read')
   return cached
 }
@@ -66,18 +66,13 @@ describe('whose an entry is', () => {
 })
 
 describe('an entry of libcni’s cache', () => {
-  it('tells everything in the present format', () => {
-    const cached = readCached('net-a-c-1-eth0', JSON.stringify(entry), 'net-a')
+  it('tells everything', () => {
+    const cached = readCached(JSON.stringify(entry), 'net-a')
     expect(cached).toMatchObject({ containerId: 'c-1', netns: '/run/netns/p', args: [['K8S_POD_NAME', 'web']] })
     if (cached === undefined) throw new Error('not read')
     expect(cachedTypes(cached)).toEqual(['bridge', 'portmap'])
     expect(cachedAddresses(cached)).toEqual(['10.1.0.2'])
     expect(endsOf(cached).host?.name).toBe('vethdbf5d3a6')
-  })
-
-  it('of the format before has its attachment in the name', () => {
-    const cached = readCached('net-a-c-1-eth0', JSON.stringify(result), 'net-a')
-    expect(cached).toMatchObject({ network: 'net-a', containerId: 'c-1', ifName: 'eth0', netns: '/run/netns/p' })
   })
 
   it.each([
@@ -86,6 +81,6 @@ describe('an entry of libcni’s cache', () => {
     ['without ids', JSON.stringify({ ...entry, containerId: 1 })],
     ['that is no object', '[]'],
   ])('%s is none', (_, text) => {
-    expect(readCached('net-a', text, 'net-a')).toBeUndefined()
+    expect(readCached(text, 'net-a')).toBeUndefined()
   })
 })
