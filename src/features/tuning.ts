@@ -8,6 +8,7 @@ import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.t
 import { flag, group, isMtu, MAX_MTU, MIN_MTU, text, textMap, typedField, uint32 } from '../cni/fields.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import { asObject, defined } from '../cni/json.ts'
+import { placesOf } from '../cni/json-places.ts'
 import type { AttachmentSpec, LinkSettings, TuningSpec } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
@@ -160,8 +161,10 @@ function sysctlPath(key: string, ifName: string, path: KeyPath): string {
 
 /** Upstream refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
 function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
-  const repeated = maps.some((map) => map !== undefined) ? repeatedKey(stdin, 'sysctl') : undefined
-  if (repeated !== undefined) throw duplicated(['tuning', 'sysctl'], repeated, repeated)
+  if (maps.every((map) => map === undefined)) return
+  const isSysctl = ({ steps }: { steps: KeyPath }) => String(steps.at(-2)).toLowerCase() === 'sysctl'
+  const key = placesOf(stdin).duplicates.find(isSysctl)?.steps.at(-1)
+  if (key !== undefined) throw duplicated(['tuning', 'sysctl'], String(key), String(key))
 }
 
 function duplicated(path: KeyPath, key: string, once: string): CniError {
@@ -244,28 +247,4 @@ export function readTuning(raw: RawSources, invocation: Invocation, stdin: strin
       allmulti: cni.allmulti ?? tuning.allmulti,
     }),
   }
-}
-
-const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
-
-/** The first key that an object under `name`, in any case, has twice; undefined for none. `text` must be JSON. */
-function repeatedKey(text: string, name: string): string | undefined {
-  const open: { readonly name: string; readonly keys: Set<string> }[] = []
-  let [key, last] = ['', '']
-  for (const [word] of text.matchAll(token)) {
-    if (word === ':') {
-      key = JSON.parse(last) as string
-      const object = open.at(-1)
-      if (object?.name.toLowerCase() === name && object.keys.has(key)) return key
-      object?.keys.add(key)
-    } else if (word === '{' || word === '[') {
-      open.push({ name: key, keys: new Set() })
-      key = ''
-    } else if (!word.startsWith('"')) {
-      if (word !== ',') open.pop()
-      key = ''
-    }
-    last = word
-  }
-  return undefined
 }

@@ -3,8 +3,9 @@
 
 import { findJsonProblem, type JsonProblem, parseConfig, undecodable } from '../../cni/config-head.ts'
 import { toCniError } from '../../cni/error.ts'
+import { placesOf } from '../../cni/json-places.ts'
 import type { Finding } from '../shell/findings.ts'
-import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, placesOf, type Source } from './finding.ts'
+import { type Found, findingAt, findingAtKey, findingIn, keyPathOf, type Source } from './finding.ts'
 import { placeholderAt, unrendered } from './templates.ts'
 
 interface ReadSource {
