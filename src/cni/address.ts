@@ -76,6 +76,12 @@ export function parseCidr(text: string): Cidr | undefined {
   return { ...address, prefixLength }
 }
 
+/** A CIDR, or an address as the one of full length; undefined for another text. */
+export function parsePrefix(text: string): Cidr | undefined {
+  const address = parseAddress(text)
+  return address === undefined ? parseCidr(text) : hostCidr(address)
+}
+
 /** The address as `formatAddress` writes it; text that is no address stays. */
 export function canonicalAddress(text: string): string {
   const address = parseAddress(text)
@@ -132,6 +138,12 @@ export function includes(cidr: Cidr, address: Address): boolean {
 /** True when the prefixes share an address; then one contains the other. */
 export function overlaps(a: Cidr, b: Cidr): boolean {
   return a.prefixLength <= b.prefixLength ? includes(a, b) : includes(b, a)
+}
+
+/** Whether two CIDRs or addresses, as text, have an address in common. */
+export function isOverlap(a: string, b: string): boolean {
+  const [one, other] = [parsePrefix(a), parsePrefix(b)]
+  return one !== undefined && other !== undefined && overlaps(one, other)
 }
 
 export function isUnspecified(address: Address): boolean {

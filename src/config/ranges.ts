@@ -10,12 +10,12 @@ import {
   firstOf,
   formatAddress,
   formatCidr,
-  hostCidr,
   includes,
   lastOf,
   networkOf,
   parseAddress,
   parseCidr,
+  parsePrefix,
 } from '../cni/address.ts'
 import { type CniError, configError, type KeyPath } from '../cni/error.ts'
 import type { ErrorId } from '../cni/error-code.ts'
@@ -103,8 +103,7 @@ export function readRangeSets(
  */
 export function readExclude(entries: readonly string[], path: KeyPath): readonly string[] {
   const cidrs = entries.map((text, index) => {
-    const address = parseAddress(text)
-    const cidr = address === undefined ? parseCidr(text) : hostCidr(address)
+    const cidr = parsePrefix(text)
     if (cidr === undefined) {
       const hint = 'Give a CIDR or an address.'
       throw configError([...path, index], `invalid CIDR address: ${text}`, { id: 'exclude-invalid', hint })

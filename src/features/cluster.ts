@@ -3,10 +3,10 @@
 // nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it
 // (system/store/cluster.ts).
 
-import { type Cidr, compare, formatAddress, networkOf, overlaps, parseAddress, parseCidr } from '../cni/address.ts'
+import { formatAddress, networkOf, overlaps, parseAddress, parseCidr } from '../cni/address.ts'
 import { decodeFile, listOf, type Of, object, only } from '../model/kinds.ts'
 import { type Element, keyText } from '../model/op.ts'
-import { prefixText, subnetElements } from './masquerade.ts'
+import { subnetElements } from './masquerade.ts'
 
 /**
  * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without
@@ -42,7 +42,7 @@ export const clusterSets = ['podnet4', 'podnet6', 'peernet4', 'peernet6', 'peera
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
   return [
     ...subnetElements('podnet', pods),
-    ...outermost(peers).map((cidr) => ({ set: `peernet${cidr.family}` as const, key: [prefixText(cidr)] })),
+    ...subnetElements('peernet', peers),
     ...[...new Set(addresses)].flatMap(addressElement),
   ]
 }
@@ -79,19 +79,6 @@ function without(elements: readonly Element[], others: readonly Element[]): read
 
 function keyOf(element: Element): string {
   return `${element.set} ${keyText(element)}`
-}
-
-/** Those that no other contains: sorted, each comes right behind what contains it. There may be thousands. */
-function outermost(texts: readonly string[]): readonly Cidr[] {
-  const sorted = texts
-    .flatMap((text) => parseCidr(text) ?? [])
-    .sort((a, b) => compare(a, b) || a.prefixLength - b.prefixLength)
-  const kept: Cidr[] = []
-  for (const cidr of sorted) {
-    const last = kept.at(-1)
-    if (last === undefined || !overlaps(last, cidr)) kept.push(cidr)
-  }
-  return kept
 }
 
 function addressElement(text: string): readonly Element[] {

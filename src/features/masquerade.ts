@@ -7,10 +7,12 @@ import {
   bareAddress,
   bitsOf,
   type Cidr,
+  compare,
   familyOf,
   formatAddress,
   formatCidr,
   includes,
+  networkOf,
   overlaps,
   parseCidr,
   subtract,
@@ -68,8 +70,7 @@ export function subnetElements(
   name: 'masq' | 'acceptnet' | 'podnet' | 'peernet',
   subnets: readonly string[],
 ): readonly Element[] {
-  const apart = outermost(subnets.flatMap((text) => parseCidr(text) ?? []))
-  return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
+  return outermost(subnets).map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
 }
 
 /** The elements of two sets that hold pairs: each of `first` with each of `second`, overlaps taken apart. */
@@ -88,7 +89,7 @@ function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destinati
 }
 
 /** As the kernel's sets are listed, to compare with that: a prefix of one address is the address. */
-export function prefixText(cidr: Cidr): string {
+function prefixText(cidr: Cidr): string {
   return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
@@ -102,11 +103,17 @@ function pairsOf(first: readonly string[], second: readonly string[]): readonly 
     )
 }
 
-/** CIDRs either contain one another or are apart: dropping the contained ones leaves no overlap. */
-function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  const sorted = [...cidrs].sort((a, b) => a.prefixLength - b.prefixLength)
+/** Those that no other contains: sorted, each comes right behind what contains it. There may be thousands. */
+function outermost(texts: readonly string[]): readonly Cidr[] {
+  const sorted = texts
+    .flatMap((text) => parseCidr(text) ?? [])
+    .map(networkOf)
+    .sort((a, b) => compare(a, b) || a.prefixLength - b.prefixLength)
   const kept: Cidr[] = []
-  for (const cidr of sorted) if (!kept.some((other) => contains(other, cidr))) kept.push(cidr)
+  for (const cidr of sorted) {
+    const last = kept.at(-1)
+    if (last === undefined || !overlaps(last, cidr)) kept.push(cidr)
+  }
   return kept
 }
 

@@ -6,14 +6,12 @@
 // a pod that uses it.
 
 import {
-  type Cidr,
   type Family,
   formatAddress,
   formatCidr,
-  hostCidr,
+  isOverlap,
   linkNameProblem,
   networkOf,
-  overlaps,
   parseAddress,
   parseCidr,
   unsafeNameProblem,
@@ -190,18 +188,10 @@ const state: Value = (token) => {
 
 /** Some versions of nft refuse overlapping prefixes in a list; the wider one says it all. */
 function requireApart(reader: Reader, texts: readonly string[]): void {
-  const cidrs = texts.map(toCidr)
-  const at = cidrs.findIndex(
-    (each, index) => each && cidrs.some((other, i) => other && i > index && overlaps(each, other)),
-  )
+  const at = texts.findIndex((each, index) => texts.slice(index + 1).some((other) => isOverlap(each, other)))
   if (at < 0) return
   const more = { id: 'condition-overlap', hint: 'leave one of them out' } as const
   throw configError(reader.path, `${texts[at]} overlaps another entry of its list`, more)
-}
-
-function toCidr(text: string): Cidr | undefined {
-  const address = parseAddress(text)
-  return address === undefined ? parseCidr(text) : hostCidr(address)
 }
 
 function refused(reader: Reader, token: string) {

@@ -6,6 +6,7 @@ import {
   formatAddress,
   formatCidr,
   includes,
+  isOverlap,
   lastOf,
   networkOf,
   next,
@@ -121,10 +122,7 @@ export function canonical(text: unknown): readonly string[] {
 
 export function overlapOf(ours: readonly string[], theirs: readonly string[]): readonly [string, string] | undefined {
   const pairs = ours.flatMap((a) => theirs.map((b) => [a, b] as const))
-  return pairs.find((pair) => {
-    const [a, b] = pair.map(parseCidr)
-    return a !== undefined && b !== undefined && overlaps(a, b)
-  })
+  return pairs.find(([a, b]) => isOverlap(a, b))
 }
 
 // Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and valid

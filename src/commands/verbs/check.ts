@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECK: everything we made, compared at once; every difference is reported, not only the first.
 
-import { bareAddress } from '../../cni/address.ts'
+import { bareAddress, isOverlap } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { Invocation } from '../../cni/invocation.ts'
 import type { NetConf } from '../../config/net-conf.ts'
@@ -13,7 +13,6 @@ import type { Observed } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isOfOtherVersion } from '../../model/tables.ts'
-import { isOverlap } from '../../plan/ipam/range-overlap.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
 import { asEarlier, earlierNetworks } from '../../plan/order/earlier-networks.ts'
 import { absentFromPod, expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'

@@ -10,6 +10,7 @@ import {
   formatAddress,
   formatCidr,
   includes,
+  isOverlap,
   overlaps,
   parseAddress,
   parseCidr,
@@ -318,11 +319,7 @@ function wrongAround(cidr: Cidr, apiServer: Address | undefined): string | undef
 function ownOverlaps({ self, here, allowOverlap }: Viewer, own: readonly string[]): readonly Problem[] {
   if (allowOverlap) return []
   return own.flatMap((range): readonly Problem[] => {
-    const cidr = parseCidr(range)
-    const link = here.subnets.find(({ dst, isOfLink }) => {
-      const subnet = isOfLink ? parseCidr(dst) : undefined
-      return cidr !== undefined && subnet !== undefined && overlaps(cidr, subnet)
-    })
+    const link = here.subnets.find(({ dst, isOfLink }) => isOfLink && isOverlap(range, dst))
     if (link === undefined) return []
     const cure = 'new pods are refused; delete the Node and register it again with another range'
     const text = `podCIDR ${range} overlaps ${link.dst} of ${link.dev} on this node: ${cure}`

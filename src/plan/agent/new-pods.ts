@@ -3,7 +3,7 @@
 // ones, or the earlier ones again, while pods live on bridges that have gateways of all of these. No two bridges may
 // have one range: the kernel has one route to it.
 
-import { type Cidr, firstOf, formatCidr, next, overlaps, parseCidr } from '../../cni/address.ts'
+import { firstOf, formatCidr, isOverlap, next, parseCidr } from '../../cni/address.ts'
 import type { Mode } from '../../model/attachment.ts'
 import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
 import type { Problem } from './problem.ts'
@@ -92,11 +92,7 @@ export function sharedRanges(bridges: readonly NodeBridge[]): readonly string[] 
 }
 
 function isIn(address: string, podCidrs: readonly string[]): boolean {
-  const one = parseCidr(address)
-  return podCidrs.some((text) => {
-    const other: Cidr | undefined = parseCidr(text)
-    return one !== undefined && other !== undefined && overlaps(one, other)
-  })
+  return podCidrs.some((text) => isOverlap(address, text))
 }
 
 // Which mode new pods get. Bridged and routed pods of one range do not reach each other: the ones ask by ARP on a

@@ -10,10 +10,10 @@ import {
   formatCidr,
   hostCidr,
   includes,
+  isOverlap,
   networkOf,
-  overlaps,
   parseAddress,
-  parseCidr,
+  parsePrefix,
 } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import type { PoolIpam } from '../../config/net-conf.ts'
@@ -417,15 +417,8 @@ function foreignAddresses(network: GatewaySide, host: AddressedLinks) {
   )
 }
 
-/** Whether two CIDRs or addresses, as text, have an address in common. */
-export function isOverlap(a: string, b: string): boolean {
-  return toCidr(a).some((one) => toCidr(b).some((other) => overlaps(one, other)))
-}
-
-/** An address without a prefix length is one of full length. */
 function toCidr(text: string): readonly Cidr[] {
-  const single = parseAddress(text)
-  const cidr = single === undefined ? parseCidr(text) : hostCidr(single)
+  const cidr = parsePrefix(text)
   return cidr === undefined ? [] : [cidr]
 }
 

@@ -2,7 +2,7 @@
 // A configuration that is edited while pods live: what those that were made with the old one still need
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
-import { bareAddress, formatCidr, includes, overlaps, parseCidr, subtract } from '../../cni/address.ts'
+import { bareAddress, formatCidr, includes, isOverlap, parseCidr, subtract } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import { gatewayLink } from '../../features/bridge-port.ts'
 import { acceptedOf, newConnections } from '../../features/firewall.ts'
@@ -139,9 +139,7 @@ function acceptsOf(
 
 /** Whether no range of the one is in the other's. Without addresses there is nothing to tell. */
 function areApart(old: readonly string[], now: readonly string[]): boolean {
-  if (old.length === 0 || now.length === 0) return false
-  const ranges = now.flatMap((text) => parseCidr(text) ?? [])
-  return !old.flatMap((text) => parseCidr(text) ?? []).some((cidr) => ranges.some((range) => overlaps(cidr, range)))
+  return old.length > 0 && now.length > 0 && !old.some((one) => now.some((other) => isOverlap(one, other)))
 }
 
 /** What of `subnets` is in none of the same list of the current networks. */

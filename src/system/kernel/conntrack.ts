@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deletes orphan conntrack entries, best effort: one process per family, after the rules are in place.
 
-import { type Cidr, hostCidr, parseAddress, parseCidr } from '../../cni/address.ts'
+import { type Cidr, parseCidr, parsePrefix } from '../../cni/address.ts'
 import { oneLine } from '../../cni/error.ts'
 import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../features/port-flows.ts'
 import type { HostPort } from '../../model/attachment.ts'
@@ -45,8 +45,7 @@ async function localRanges(run: Run, family: 4 | 6): Promise<readonly Cidr[]> {
 
 /** `local 192.0.2.1 dev eth0 …` (ip-route(8)); an address stands for itself alone. */
 function rangeIn([type, dst = '']: readonly string[]): Cidr | undefined {
-  const address = type === 'local' ? parseAddress(dst) : undefined
-  return address === undefined ? parseCidr(dst) : hostCidr(address)
+  return type === 'local' ? parsePrefix(dst) : parseCidr(dst)
 }
 
 async function listFamily(run: Run, { family, selections }: FlowSelections): Promise<readonly Flow[]> {
