@@ -210,19 +210,6 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     host.run('rm', ['-rf', '/var/lib/cni/networks/other'])
   })
 
-  it('takes over from a cache entry of old libcni, which is the result alone', () => {
-    runtime.write(list())
-    const netns = add('a', 8001)
-    const [name = ''] = readdirSync(cache)
-    const entry = JSON.parse(readFileSync(`${cache}/${name}`, 'utf8')) as { result: object }
-    writeFileSync(`${cache}/${name}`, JSON.stringify(entry.result))
-    convertList()
-    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
-    expect(runtime.tool('del', netns).code).toBe(0)
-    expect(readdirSync(leases)).not.toContain('10.80.0.2')
-    expect(host.inPod(netns, 'ip', ['link', 'show', 'eth0']).code).not.toBe(0)
-  })
-
   it('goes on where a run was cut short between our rules and theirs', () => {
     runtime.write(list())
     const netns = add('a', 8001)
