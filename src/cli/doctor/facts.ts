@@ -6,6 +6,7 @@ import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import type { AttachmentVerdict, OrphanVerdict, ReservationVerdict } from '../../plan/recovery/verdicts.ts'
+import type { PodSandbox } from '../gc/gc.ts'
 import type { Prediction } from '../lint/predict.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
@@ -243,13 +244,6 @@ export interface NodeFacts {
   readonly pod?: PodFacts
   readonly probe?: ProbeFacts
   readonly notLooked: readonly NotLooked[]
-}
-
-export interface PodSandbox {
-  readonly id: string
-  /** NAMESPACE/NAME, by kubelet's names. */
-  readonly pod: string
-  readonly isReady: boolean
 }
 
 /** One interface of the pod. A list is empty if its contents are unknown. */

@@ -14,13 +14,13 @@ import { allNetworks } from '../../system/store/records.ts'
 import { askRuntime } from '../gc/gc.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
-import { type Group, type NodeFacts, type NotLooked, type PodFacts, type ProbeFacts, unnamedSource } from './facts.ts'
+import { type Group, type NodeFacts, type NotLooked, type ProbeFacts, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
 import { errorsIn, readLog } from './log.ts'
 import { lookAtPools, lookAtReadiness, podNetworks } from './networks.ts'
-import { lookAtPod, sandboxesOf } from './pod.ts'
+import { lookAtPod } from './pod.ts'
 import { probeNode } from './probe.ts'
 import {
   containerReason,
@@ -50,10 +50,12 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
   const why = containerReason()
   if (why !== undefined) for (const group of groupsOfNode.filter(isMeant(options))) look.add({ group, why })
+  const { pod: asked } = options
   const nowMs = Date.now()
   const none = { facts: [], found: [] }
-  const asked = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), none) : none
-  const { facts: runtimes, found } = asked
+  const { facts: runtimes, found } = options.isRuntimeAsked
+    ? await look.at('runtime', () => lookAtRuntimes(options), none)
+    : none
   // A container's own files are not the node's.
   const isHidden = why !== undefined && options.confDir === undefined
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
@@ -61,9 +63,10 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...namedDirectories(options) }],
     found,
   })
-  const listed = options.isRuntimeAsked
-    ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
-    : undefined
+  const nothing = { listed: undefined, sandboxes: [] }
+  const { listed, sandboxes } = options.isRuntimeAsked
+    ? await look.at('runtime', () => askRuntime(options.endpoint, options.progress), nothing)
+    : nothing
   // The deadline of the context starts after the runtime's, which may be slow.
   const context = openContext(new AbortController().signal)
   const { run } = context
@@ -95,17 +98,11 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       firewalls: await look.asRoot('firewall', () => lookAtFirewalls(run, { specs, networks })),
       limits: await look.at('limits', lookAtLimits, undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile, look), undefined),
-      pod: options.pod === undefined ? undefined : await look.asRoot('network', () => pod(context, options)),
+      pod: asked === undefined ? undefined : await look.asRoot('network', () => lookAtPod(context, asked, sandboxes)),
       probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
     }),
     notLooked: [...look.notLooked, ...others],
   }
-}
-
-async function pod(context: CallContext, options: LookOptions): Promise<PodFacts | undefined> {
-  if (options.pod === undefined) return undefined
-  const sandboxes = options.isRuntimeAsked ? await sandboxesOf(options.pod, options.endpoint) : []
-  return await lookAtPod(context, options.pod, { hasState: hasState(), sandboxes })
 }
 
 /** Probes the list of the first runtime. */

@@ -14,23 +14,20 @@ import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import { socketsAt } from '../node/runtimes.ts'
+import type { PodSandbox } from '../gc/gc.ts'
 import type { Finding } from '../shell/findings.ts'
-import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'
-import { expectedOfRecord } from './state.ts'
+import type { PodAttachment, PodFacts } from './facts.ts'
+import { expectedOfRecord, hasState } from './state.ts'
 
 /** The shortest prefix that counts as a container id; crictl prints longer ones. */
 const leastId = 6
 
-/** `hasState`: a state directory exists; `sandboxes`: of this pod. */
-export async function lookAtPod(
-  context: CallContext,
-  asked: string,
-  { hasState, sandboxes }: { readonly hasState: boolean; readonly sandboxes: readonly PodSandbox[] },
-): Promise<PodFacts> {
+/** `listed`: the sandboxes of all pods. */
+export async function lookAtPod(context: CallContext, asked: string, listed: readonly PodSandbox[]): Promise<PodFacts> {
+  const sandboxes = listed.filter(({ id, pod }) => pod === asked || isIdOf(asked, id))
   const isMeant = (containerId: string, pod: string | undefined) =>
     pod === asked || sandboxes.some(({ id }) => id === containerId) || isIdOf(asked, containerId)
-  const records = (hasState ? allRecords() : []).flatMap(({ record }) =>
+  const records = (hasState() ? allRecords() : []).flatMap(({ record }) =>
     isMeant(record.key.containerId, podOf(record)) && record.key.role !== 'ipam' ? [record] : [],
   )
   const isRecorded = ({ network, containerId, ifName }: CachedAttachment) =>
@@ -216,30 +213,4 @@ function hasWord(text: string, word: string): boolean {
 export function isUnknown({ sandboxes, attachments, names }: PodFacts, log: readonly Logged[]): boolean {
   const isLogged = log.some(({ pods }) => pods.some((pod) => names.includes(pod)))
   return sandboxes.length + attachments.length === 0 && !isLogged
-}
-
-// The sandboxes that runtimes list for a pod.
-
-const timeoutMs = 5000
-
-/** A runtime without an answer lists none. `endpoint`: replaces the discovered sockets. */
-export async function sandboxesOf(asked: string, endpoint: string | undefined): Promise<readonly PodSandbox[]> {
-  const all = (await Promise.all(socketsAt(endpoint).map((socket) => listOf(socket).catch(() => [])))).flat()
-  return all.filter(({ id, pod }) => pod === asked || isIdOf(asked, id))
-}
-
-async function listOf(socket: string): Promise<readonly PodSandbox[]> {
-  // Only this command loads gRPC.
-  const { openCri, sandboxReady } = await import('../cri/client.ts')
-  const cri = openCri(socket, { timeoutMs })
-  try {
-    const { items } = await cri.call('ListPodSandbox', {})
-    return items.map(({ id, metadata, state }) => ({
-      id,
-      pod: `${metadata?.namespace}/${metadata?.name}`,
-      isReady: state === sandboxReady,
-    }))
-  } finally {
-    cri.close()
-  }
 }

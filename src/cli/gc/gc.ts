@@ -100,7 +100,9 @@ function askedIn({ values }: Input): SweepRequest {
  */
 export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, progress: Progress): Promise<Swept> {
   const context = openContext(new AbortController().signal)
-  const living = isAsked ? await askRuntime(endpoint, progress) : { listed: undefined, source: 'not asked' }
+  const living = isAsked
+    ? await askRuntime(endpoint, progress)
+    : { listed: undefined, source: 'not asked', sandboxes: [] }
   progress('looking at attachments')
   if (isApplied) requireState()
   let verdicts = await judgeAll(context, living.listed)
@@ -197,9 +199,18 @@ const namespaceHint =
 
 const timeoutMs = 5000
 
+export interface PodSandbox {
+  readonly id: string
+  /** NAMESPACE/NAME, by kubelet's names. */
+  readonly pod: string
+  readonly isReady: boolean
+}
+
+/** `sandboxes`: of the runtimes that answered. */
 interface Living {
   readonly listed: Listed
   readonly source: string
+  readonly sandboxes: readonly PodSandbox[]
 }
 
 /**
@@ -209,34 +220,43 @@ interface Living {
 export async function askRuntime(endpoint: string | undefined, progress: Progress): Promise<Living> {
   const found = socketsAt(endpoint)
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
-  if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
+  if (found.length === 0) return { listed: undefined, source: 'no runtime socket found', sandboxes: [] }
   const listed = new Set<string>()
+  const sandboxes: PodSandbox[] = []
+  let failure: string | undefined
   for (const socket of found) {
     progress(`asking the runtime at ${socket}`)
     try {
-      for (const id of await listAll(socket)) listed.add(id)
+      const all = await listAll(socket)
+      for (const id of [...all.containers, ...all.sandboxes.map(({ id }) => id)]) listed.add(id)
+      sandboxes.push(...all.sandboxes)
     } catch (error) {
       if (endpoint !== undefined) throw silent(endpoint, (error as Error).message)
-      return { listed: undefined, source: `${socket} did not answer: ${(error as Error).message}` }
+      failure ??= `${socket} did not answer: ${(error as Error).message}`
     }
   }
-  return { listed, source: found.join(', ') }
+  return { listed: failure === undefined ? listed : undefined, source: failure ?? found.join(', '), sandboxes }
 }
 
 /** Asks both services: containerd may lack CRI (`disabled_plugins = ["cri"]`), CRI-O lacks containerd's services. */
-async function listAll(socket: string): Promise<readonly string[]> {
+async function listAll(socket: string) {
   // Loaded late, because other commands need no gRPC.
-  const { CriError, openCri } = await import('../cri/client.ts')
+  const { CriError, openCri, sandboxReady } = await import('../cri/client.ts')
   const { listContainerd } = await import('../cri/containerd.ts')
   const cri = openCri(socket, { timeoutMs })
   try {
     const containers = await listContainerd(socket, timeoutMs)
-    const sandboxes = await cri.call('ListPodSandbox', {}).catch((error: unknown) => {
+    const { items } = await cri.call('ListPodSandbox', {}).catch((error: unknown) => {
       const isWithout = error instanceof CriError && error.code === 'UNIMPLEMENTED'
       if (isWithout && containers !== undefined) return { items: [] }
       throw error
     })
-    return [...(containers ?? []), ...sandboxes.items.map(({ id }) => id)]
+    const sandboxes = items.map(({ id, metadata, state }) => ({
+      id,
+      pod: `${metadata?.namespace}/${metadata?.name}`,
+      isReady: state === sandboxReady,
+    }))
+    return { containers: containers ?? [], sandboxes }
   } finally {
     cri.close()
   }
