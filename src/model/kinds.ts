@@ -11,7 +11,7 @@ import { isObject, parseObject } from '../cni/json.ts'
 export const format = 1
 
 /** What a T is on disk. */
-export interface Kind<T> {
+interface Kind<T> {
   readonly accepts: (value: unknown) => boolean
   /** The value with parts left out, or filled in, that were not as we write them. Absent: as it is. */
   readonly read?: ((value: unknown) => unknown) | undefined

@@ -7,7 +7,7 @@ import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layer
 import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
 
 /** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
-export type Role = 'cause' | 'around' | 'after'
+type Role = 'cause' | 'around' | 'after'
 
 /** A known error in a text. `said`: the words that were recognised. */
 export interface Found extends KnownError, Span {

@@ -10,7 +10,7 @@ import { tableOf } from './toml-file.ts'
 export type RuntimeName = 'containerd' | 'CRI-O' | 'cri-dockerd'
 
 /** A runtime's settings. `source`: the request that returned them, for reports. */
-export interface Answer {
+interface Answer {
   readonly settings: CniSettings
   readonly source: string
 }

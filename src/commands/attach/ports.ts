@@ -38,7 +38,7 @@ export interface SharedPort extends RulesPort {
   readonly writeNetwork: (network: NetworkSpec) => void
 }
 
-export interface RecordPort {
+interface RecordPort {
   readonly writeIntent: (spec: AttachmentSpec, network?: NetworkSpec) => void
   readonly finish: () => void
 }

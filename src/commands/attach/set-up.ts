@@ -22,7 +22,7 @@ import type { HostLook, RulesPort, SharedPort } from './ports.ts'
 const mostLooks = 5
 
 /** `made`: another call had set the network up before the lock was ours. */
-export type SetUpEnd =
+type SetUpEnd =
   | { readonly at: 'made' }
   | { readonly at: 'set up'; readonly network: NetworkSpec }
   | { readonly at: 'failed'; readonly failed: Failure }

@@ -24,7 +24,7 @@ export interface Handlers {
  * `stdin` reads all of standard input; it is called once at most, and may throw or reject. `mostMs`: how long it may
  * take; absent: as long as the call.
  */
-export interface DispatchInput {
+interface DispatchInput {
   readonly env: Environment
   readonly stdin: (mostMs?: number) => string | Promise<string>
   /** The names of this executable, each a `type` that is ours; default: trestle. */

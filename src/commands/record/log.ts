@@ -26,7 +26,7 @@ import type { SeenCall } from './keeper.ts'
 import type { LogSettings } from './settings.ts'
 
 /** A call as its line tells it. */
-export interface Logged {
+interface Logged {
   readonly subject: Subject
   readonly startedMs: number
   readonly seen: SeenCall

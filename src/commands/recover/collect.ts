@@ -71,7 +71,7 @@ import { heal, rediscover } from './recover.ts'
 export type Listed = ReadonlySet<string> | undefined
 
 /** What happened to an attachment that was to be collected. */
-export interface Collected extends AttachmentVerdict {
+interface Collected extends AttachmentVerdict {
   readonly failures: readonly string[]
 }
 
@@ -160,7 +160,7 @@ function notVisible(record: AttachmentRecord): CniError {
 const lockWaitMs = 5000
 
 /** Who needs reservations: an ADD, which does not wait to take over what a dead pod had. */
-export interface Need {
+interface Need {
   /** The directory of the network whose addresses it needs; absent: it needs the node's host ports. */
   readonly network?: string
   /** The network's pods have links of ours. */

@@ -60,7 +60,7 @@ import { attachmentLock } from '../call/locks.ts'
  * An ADD that is to reserve something. `perPod`: how many addresses of the pool each pod of the network has; `names`:
  * what it has looked at by now.
  */
-export interface Reserving {
+interface Reserving {
   readonly files: NetworkFiles
   readonly conf: NetConf
   readonly perPod: number
@@ -178,7 +178,7 @@ function isOwner(name: string): boolean {
  * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose
  * link has lost its alias, of the network of `remembered`: their container id is the link's name.
  */
-export interface Rediscovery {
+interface Rediscovery {
   readonly found: readonly Rediscovered[]
   readonly unsure: readonly AttachmentKey[]
   readonly unnamed: readonly Rediscovered[]
@@ -347,7 +347,7 @@ export function cachedParts(
 // What is missing, and how it is written again.
 
 /** Something that is not as records or the kernel say. */
-export interface MissingState {
+interface MissingState {
   readonly text: string
   readonly mend: () => Promise<void>
 }

@@ -30,7 +30,7 @@ import { cachedParts, podsWithoutRecord, reserveFound, withPortsTo } from './rec
 /**
  * A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts).
  */
-export interface DelWithoutRecord {
+interface DelWithoutRecord {
   readonly call: Invocation
   readonly conf: DelConf
   /** Roles that have a record: of a list, any part may have lost its record while the other has one. */

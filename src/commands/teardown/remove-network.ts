@@ -154,7 +154,7 @@ function isEmpty(files: NetworkFiles): boolean {
 // What a network has of ranges that are over goes, once no attachment has an address of them.
 
 /** `over`: ranges that are over; `today`: those that are not. `hasBridge`: whether the network is to have one. */
-export interface Former {
+interface Former {
   readonly network: string
   readonly over: readonly string[]
   readonly today: readonly string[]

@@ -48,7 +48,7 @@ export interface Restored {
 }
 
 /** The same by what it is of, for `trestle doctor`. `lost`: their attachments. */
-export interface RestoredParts {
+interface RestoredParts {
   readonly state: readonly string[]
   readonly differences: readonly Difference[]
   readonly accepts: readonly string[]

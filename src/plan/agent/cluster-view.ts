@@ -50,7 +50,7 @@ export interface ClusterView {
  * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said; `apiServer`: its address, if
  * known: an agent that routes this address to a node learns of no correction.
  */
-export interface Viewer {
+interface Viewer {
   readonly self: string
   readonly nodes: readonly ClusterNode[]
   readonly remembered: readonly Peer[]

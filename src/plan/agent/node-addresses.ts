@@ -41,7 +41,7 @@ export interface Listed {
  * What addresses are judged by. `nodes`: all of them, the eldest first. Where ranges may overlap the node's subnets
  * (`allowOverlap`), to be on a subnet proves nothing.
  */
-export interface AddressFacts {
+interface AddressFacts {
   readonly self: string
   readonly nodes: readonly Listed[]
   readonly claimed: ClaimedRanges

@@ -160,7 +160,7 @@ function without(
 // another node may have it.
 
 /** `ranges`: those that are over; `inUse`: bridges that networks or attachments have; `ownMac`: as trestle gives it. */
-export interface FormerFacts {
+interface FormerFacts {
   readonly host: ObservedNamespace
   readonly ranges: readonly string[]
   readonly inUse: ReadonlySet<string>

@@ -28,7 +28,7 @@ export interface SeenPod {
 }
 
 /** All links of the host, the elements of our tables, and the families that are forwarded. */
-export interface Surroundings {
+interface Surroundings {
   readonly links: ReadonlyMap<string, ObservedLink>
   readonly table: ObservedTable
   readonly forwarded: readonly (4 | 6)[]
@@ -201,7 +201,7 @@ function isIn(prefix: string, address: string): boolean {
 // target for a port, so they would keep the port from its next owner.
 
 /** What is still known of an attachment: names of its host ports' reservations, its addresses, the link of its own. */
-export interface OrphanOwner {
+interface OrphanOwner {
   readonly portNames: readonly string[]
   readonly addresses: readonly string[]
   readonly link: string

@@ -104,7 +104,7 @@ export interface Orphan {
 }
 
 /** What there is. Links and tables are looked at before the records: an ADD writes its record first. */
-export interface OrphanFacts {
+interface OrphanFacts {
   readonly links: ReadonlyMap<string, ObservedLink>
   readonly table: ObservedTable
   readonly records: readonly AttachmentRecord[]

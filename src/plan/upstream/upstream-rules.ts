@@ -112,7 +112,7 @@ export interface UpstreamNftRules {
 }
 
 /** A rule. `texts`: every text in its expression; `source`: the address that it compares the sender with. */
-export interface UpstreamRule extends NftChain {
+interface UpstreamRule extends NftChain {
   readonly handle: number
   readonly comment: string
   readonly texts: ReadonlySet<string>
@@ -168,7 +168,7 @@ export interface UpstreamOwner {
 }
 
 /** Names made from network, container id and interface name. */
-export interface UpstreamNames {
+interface UpstreamNames {
   /** iptables chain of ipMasq: `CNI-` and 24 hex digits. */
   readonly masqueradeChain: string
   /** iptables chains of portmap: `CNI-DN-` and `CNI-SN-` (before 0.9) with 21 hex digits. */

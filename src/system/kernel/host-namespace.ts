@@ -9,7 +9,7 @@ import { type AttachmentRecord, describeHolder, type ProcessIdentity } from '../
 import { seesNamespaces } from '../process/capabilities.ts'
 
 /** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */
-export type HostState = 'here' | 'elsewhere' | 'ended'
+type HostState = 'here' | 'elsewhere' | 'ended'
 
 /** The initial pid namespace, from which every process is seen (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const initialPidNamespace = 'pid:[4026531836]'

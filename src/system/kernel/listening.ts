@@ -10,7 +10,7 @@ import { blocksOf } from './kernel-files.ts'
 const mostBytes = 1024 * 1024
 
 /** A host port and the socket that had its traffic so far. */
-export interface PortListener {
+interface PortListener {
   readonly port: HostPort
   readonly listener: Listener
 }
@@ -87,7 +87,7 @@ function* linesOf(file: string): Generator<string> {
 // A line of /proc/net/tcp and its like (proc(5); net/ipv4/tcp_ipv4.c, tcp4_seq_show; net/ipv4/udp.c).
 
 /** A socket that waits for packets from anyone. `family`: of the packets; a socket on :: takes both. */
-export interface Listener {
+interface Listener {
   readonly family: 4 | 6
   readonly address: string
   readonly port: number

@@ -30,7 +30,7 @@ export interface PlanPlace extends Place {
 }
 
 /** Carries out a stage that is no batch, and returns what it saw. */
-export type Beside = (run: BesideRun) => Promise<Seen | undefined>
+type Beside = (run: BesideRun) => Promise<Seen | undefined>
 
 /**
  * Runs every stage that can be run, and resolves when all have come to rest: nothing runs on while the caller decides

@@ -13,7 +13,7 @@ import { startTimeOf } from './process-identity.ts'
 export type ProcessKind = 'tool' | 'delegate'
 
 /** A process about to be started. `fd`: what it is to inherit; undefined where the file could not be made. */
-export interface Starting {
+interface Starting {
   readonly fd: number | undefined
   readonly started: (pid: number) => void
   readonly ended: () => void

@@ -31,7 +31,7 @@ export function seesNamespaces(): boolean {
 }
 
 /** A capability that is not there, and the sentence for an error's `details`. */
-export interface MissingCapability {
+interface MissingCapability {
   readonly name: string
   readonly hint: string
 }

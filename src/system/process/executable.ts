@@ -9,7 +9,7 @@ import { compileFunction } from 'node:vm'
 import { ownType } from '../../cni/invocation.ts'
 
 /** The bundles, and their files in `dist/` (build.mjs). */
-export type BundleName = 'cli.cjs' | 'agent.cjs'
+type BundleName = 'cli.cjs' | 'agent.cjs'
 
 /**
  * Compiles a bundle and returns its `main`. Throws if the bundle is missing or has no `main`.

@@ -5,7 +5,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, statfsSync, writeSync } from 'node:fs'
 
-export interface UnnamedFile {
+interface UnnamedFile {
   readonly fd: number
   /** All of it, as text; undefined past `limitBytes`, and empty once it is closed. */
   readonly read: (limitBytes: number) => string | undefined

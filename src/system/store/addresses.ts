@@ -49,7 +49,7 @@ export interface PlacedSet {
 }
 
 /** Where a range set's round robin goes on. Only a hint. */
-export interface RoundRobin {
+interface RoundRobin {
   readonly last: string | undefined
   readonly remember: (address: string) => void
 }

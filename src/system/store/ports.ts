@@ -18,7 +18,7 @@ import {
 } from './reservations.ts'
 
 /** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
-export interface PortRequest {
+interface PortRequest {
   readonly intentFile: string
   readonly key: AttachmentRecord['key']
   readonly settle: (holder: AttachmentRecord) => Promise<boolean>

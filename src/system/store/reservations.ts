@@ -72,7 +72,7 @@ export interface Releasing {
 }
 
 /** What to give back. `known`: the names that its record has; absent: those that say they are its. */
-export interface Release {
+interface Release {
   readonly network: string | undefined
   readonly known: readonly string[] | undefined
   readonly purpose: string
@@ -99,7 +99,7 @@ export async function release(
 }
 
 /** What is reserved again for whom: `record` is of the attachment that has it. */
-export interface ReservedAgain {
+interface ReservedAgain {
   readonly reservation: Reservation
   readonly record: AttachmentRecord
   readonly owner: ProcessIdentity

@@ -26,7 +26,7 @@ import { removeUpstreamRules } from './remove-rules.ts'
 const tuningDirectory = '/run/cni/tuning'
 
 /** What is known of an attachment of the upstream chain. `host`, `pod`: the ends of its pair, by name and MAC. */
-export interface UpstreamAttachment {
+interface UpstreamAttachment {
   readonly key: AttachmentKey
   readonly dataDir: string
   readonly addresses: readonly string[]
@@ -40,7 +40,7 @@ interface LinkIdentity {
 }
 
 /** Opens the pod's namespace; throws when there is none. */
-export type OpenPod = () => OpenNetns
+type OpenPod = () => OpenNetns
 
 /**
  * The attachment as the upstream chain made it; undefined when none of its files speaks of it. Looks at
