@@ -83,7 +83,12 @@ const cases: readonly (readonly [Policy, Policy, boolean])[] = [
   ['same-bridge', 'open', true],
 ]
 
-describe.each([true, false])('with bridge-nf-call-iptables %s', (isOn) => {
+/** TRESTLE_TEST_FULL=1: also without br_netfilter, and chained. Most ways are waited for in vain, which takes long. */
+const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
+const filtered = isFull ? [true, false] : [true]
+if (!isFull) console.log('ingressPolicy: without bridged packets unfiltered, and chained; TRESTLE_TEST_FULL=1')
+
+describe.each(filtered)('with bridge-nf-call-iptables %s', (isOn) => {
   beforeEach(() => filterBridged(host, isOn))
 
   it.each(cases)('bridges that are %s and %s', async (ofA, ofB, isOpen) => {
@@ -151,7 +156,7 @@ describe('isolated pods', () => {
 })
 
 describe('two networks on one bridge', () => {
-  it.each([true, false])('an isolated one stays so: bridge-nf-call-iptables %s', async (isOn) => {
+  it.each(filtered)('an isolated one stays so: bridge-nf-call-iptables %s', async (isOn) => {
     filterBridged(host, isOn)
     const strict = confOf('strict', 0, 'isolated')
     const weak = { ...confOf('weak', 1, 'same-bridge'), bridge: 'br-strict' }
@@ -167,68 +172,75 @@ describe('two networks on one bridge', () => {
   })
 })
 
-describe('chained pods', () => {
-  /** A bridge of another plugin. `gateway`: the link of its gateway, which with a VLAN is a veth into the bridge. */
-  function bridge(name: string, number: number, gateway = name): void {
-    const lines = [
-      `link add ${name} up type bridge`,
-      ...(gateway === name
-        ? []
-        : [`link add ${gateway} up type veth peer name v${name}`, `link set v${name} up master ${name}`]),
-      `addr add 10.24${number}.0.1/24 dev ${gateway}`,
-    ]
-    expect(host.run('ip', ['-batch', '-'], `${lines.join('\n')}\n`).stderr).toBe('')
-    // As with VLAN filtering: the bridge itself does not answer for the gateway in its VLAN.
-    host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.all.arp_ignore=1'])
-  }
-
-  /** A pod as that plugin makes it, and trestle after it. */
-  async function chainedPod(name: string, id: string, at: { bridge: string; address: string; hostPort: number }) {
-    const netns = host.pod(id)
-    host.run('ip', `link add h${id} up master ${at.bridge} type veth peer name eth0 netns ${netns}`.split(' '))
-    const gateway = at.address.replace(/\d+$/, '1')
-    const lines = [`addr add ${at.address}/24 dev eth0`, 'link set eth0 up', `route add default via ${gateway}`]
-    expect(host.inPod(netns, 'sh', ['-c', lines.map((line) => `ip ${line}`).join(' && ')]).stderr).toBe('')
-    const portMappings = ['tcp', 'udp'].map((protocol) => {
-      return { hostPort: at.hostPort, containerPort: 80, protocol }
-    })
-    const interfaces = [{ name: at.bridge }, { name: `h${id}` }, { name: 'eth0', sandbox: netns }]
-    const prevResult = {
-      cniVersion: '1.1.0',
-      interfaces,
-      ips: [{ address: `${at.address}/24`, gateway, interface: 2 }],
+if (isFull)
+  describe('chained pods', () => {
+    /** A bridge of another plugin. `gateway`: the link of its gateway, which with a VLAN is a veth into the bridge. */
+    function bridge(name: string, number: number, gateway = name): void {
+      const lines = [
+        `link add ${name} up type bridge`,
+        ...(gateway === name
+          ? []
+          : [`link add ${gateway} up type veth peer name v${name}`, `link set v${name} up master ${name}`]),
+        `addr add 10.24${number}.0.1/24 dev ${gateway}`,
+      ]
+      expect(host.run('ip', ['-batch', '-'], `${lines.join('\n')}\n`).stderr).toBe('')
+      // As with VLAN filtering: the bridge itself does not answer for the gateway in its VLAN.
+      host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.all.arp_ignore=1'])
     }
-    const conf = { cniVersion: '1.1.0', name, type: 'trestle', firewall: { ingressPolicy: 'same-bridge' }, prevResult }
-    const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id, netns })
-    host.atClose(await answer(netns, 80))
-    return { pod: made, hostPort: at.hostPort }
-  }
 
-  const of4 = everything.filter((way) => way.endsWith('4'))
+    /** A pod as that plugin makes it, and trestle after it. */
+    async function chainedPod(name: string, id: string, at: { bridge: string; address: string; hostPort: number }) {
+      const netns = host.pod(id)
+      host.run('ip', `link add h${id} up master ${at.bridge} type veth peer name eth0 netns ${netns}`.split(' '))
+      const gateway = at.address.replace(/\d+$/, '1')
+      const lines = [`addr add ${at.address}/24 dev eth0`, 'link set eth0 up', `route add default via ${gateway}`]
+      expect(host.inPod(netns, 'sh', ['-c', lines.map((line) => `ip ${line}`).join(' && ')]).stderr).toBe('')
+      const portMappings = ['tcp', 'udp'].map((protocol) => {
+        return { hostPort: at.hostPort, containerPort: 80, protocol }
+      })
+      const interfaces = [{ name: at.bridge }, { name: `h${id}` }, { name: 'eth0', sandbox: netns }]
+      const prevResult = {
+        cniVersion: '1.1.0',
+        interfaces,
+        ips: [{ address: `${at.address}/24`, gateway, interface: 2 }],
+      }
+      const conf = {
+        cniVersion: '1.1.0',
+        name,
+        type: 'trestle',
+        firewall: { ingressPolicy: 'same-bridge' },
+        prevResult,
+      }
+      const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id, netns })
+      host.atClose(await answer(netns, 80))
+      return { pod: made, hostPort: at.hostPort }
+    }
 
-  it('on a VLAN: bridges are kept apart, neighbours reach each other past a firewall that drops', async () => {
-    filterBridged(host, false)
-    const drops = 'table inet other { chain f { type filter hook forward priority 10; policy drop; }; }\n'
-    expect(host.run('nft', ['-f', '-'], drops).stderr).toBe('')
-    bridge('cni8', 0, 'cni8.100')
-    bridge('cni9', 1, 'cni9.100')
-    const a = await chainedPod('n8', 'a', { bridge: 'cni8', address: '10.240.0.2', hostPort: 8001 })
-    const b = await chainedPod('n8', 'b', { bridge: 'cni8', address: '10.240.0.3', hostPort: 8002 })
-    const c = await chainedPod('n9', 'c', { bridge: 'cni9', address: '10.241.0.2', hostPort: 8003 })
-    expect(ways(a.pod, b, true), 'one bridge').toEqual(of4)
-    expect(ways(a.pod, c, false), 'another bridge').toEqual([])
+    const of4 = everything.filter((way) => way.endsWith('4'))
+
+    it('on a VLAN: bridges are kept apart, neighbours reach each other past a firewall that drops', async () => {
+      filterBridged(host, false)
+      const drops = 'table inet other { chain f { type filter hook forward priority 10; policy drop; }; }\n'
+      expect(host.run('nft', ['-f', '-'], drops).stderr).toBe('')
+      bridge('cni8', 0, 'cni8.100')
+      bridge('cni9', 1, 'cni9.100')
+      const a = await chainedPod('n8', 'a', { bridge: 'cni8', address: '10.240.0.2', hostPort: 8001 })
+      const b = await chainedPod('n8', 'b', { bridge: 'cni8', address: '10.240.0.3', hostPort: 8002 })
+      const c = await chainedPod('n9', 'c', { bridge: 'cni9', address: '10.241.0.2', hostPort: 8003 })
+      expect(ways(a.pod, b, true), 'one bridge').toEqual(of4)
+      expect(ways(a.pod, c, false), 'another bridge').toEqual([])
+    })
+
+    it('whose list has another bridge by now keep the policy', async () => {
+      for (const [number, name] of ['cni7', 'cni8', 'cni9'].entries()) bridge(name, number)
+      const a = await chainedPod('n', 'a', { bridge: 'cni8', address: '10.241.0.2', hostPort: 8001 })
+      const b = await chainedPod('m', 'b', { bridge: 'cni7', address: '10.240.0.2', hostPort: 8002 })
+      const c = await chainedPod('n', 'c', { bridge: 'cni9', address: '10.242.0.2', hostPort: 8003 })
+      expect(ways(b.pod, a, false), 'to the earlier bridge').toEqual([])
+      expect(ways(a.pod, b, false), 'from the earlier bridge').toEqual([])
+      expect(ways(c.pod, a, false), 'of one list').toEqual([])
+    })
   })
-
-  it('whose list has another bridge by now keep the policy', async () => {
-    for (const [number, name] of ['cni7', 'cni8', 'cni9'].entries()) bridge(name, number)
-    const a = await chainedPod('n', 'a', { bridge: 'cni8', address: '10.241.0.2', hostPort: 8001 })
-    const b = await chainedPod('m', 'b', { bridge: 'cni7', address: '10.240.0.2', hostPort: 8002 })
-    const c = await chainedPod('n', 'c', { bridge: 'cni9', address: '10.242.0.2', hostPort: 8003 })
-    expect(ways(b.pod, a, false), 'to the earlier bridge').toEqual([])
-    expect(ways(a.pod, b, false), 'from the earlier bridge').toEqual([])
-    expect(ways(c.pod, a, false), 'of one list').toEqual([])
-  })
-})
 
 describe('an unknown policy', () => {
   it('is refused with code 7 before anything is made', () => {
