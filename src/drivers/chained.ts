@@ -11,7 +11,7 @@ import { bandwidthSpec } from '../features/bandwidth.ts'
 import { featureOps } from '../features/features.ts'
 import { acceptChained, acceptedOf, ingressPolicyOf, wantsAccept } from '../features/firewall.ts'
 import { hostPortSpec } from '../features/host-ports.ts'
-import { masqueradeSpec } from '../features/masquerade.ts'
+import { chainedMasquerade, hostMasquerade } from '../features/masquerade.ts'
 import { sbrSpec, tablesInUse } from '../features/sbr.ts'
 import { chainedTuningSpec } from '../features/tuning.ts'
 import type {
@@ -107,13 +107,14 @@ export function chainedSpec(input: {
   const host = hostEndOf(link, seen.host)
   const hostPorts = hostPortsOf(conf, ips, seen.hostLinks)
   const bandwidth = limitsOf(conf, { key, link, host })
+  const masquerade = hostMasquerade(conf, ips)
   return {
     ...bare,
     key,
     mtu: link.mtu,
     ips,
     selfHairpin: hostPorts?.snat ?? false,
-    ...defined({ hostPorts, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
+    ...defined({ hostPorts, masquerade, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
     ...(conf.sbr === undefined ? {} : { sbr: sbrOf(conf.sbr, ips, { dev, pod: seen.pod }) }),
     chained: actsOn(dev, host, ingressPolicyOf(conf)),
   }
@@ -163,7 +164,7 @@ export function chainedNetwork(
   const hostLink = spec.chained?.hostLink
   const bridge = bridgeOf(host.links.get(hostLink ?? ''))
   const subnets = subnetsOf(conf, spec.ips)
-  const masquerade = masqueradeSpec(conf, subnets)
+  const masquerade = chainedMasquerade(conf, subnets)
   // On a link that pods share the answer to a neighbour goes straight to it, whatever the link is.
   const isShared = spec.hostPorts?.snat && spec.hostPorts.link !== hostLink
   const hairpin = isShared ? subnets.filter(isSubnet) : []

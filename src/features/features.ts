@@ -8,10 +8,11 @@ import { macCheck } from './bridge-port.ts'
 import type { Feature } from './feature.ts'
 import { isolation } from './firewall.ts'
 import { hostPorts } from './host-ports.ts'
+import { masquerade } from './masquerade.ts'
 import { sbr } from './sbr.ts'
 import { tuning } from './tuning.ts'
 
-const features: readonly Feature[] = [macCheck, hostPorts, bandwidth, isolation, sbr, tuning]
+const features: readonly Feature[] = [macCheck, hostPorts, masquerade, bandwidth, isolation, sbr, tuning]
 
 type OpMoment = Exclude<keyof Feature, 'elements' | 'commonElements' | 'links'>
 

@@ -12,15 +12,17 @@ import {
   formatAddress,
   formatCidr,
   includes,
+  isSubnet,
   networkOf,
   overlaps,
   parseCidr,
   subtract,
 } from '../cni/address.ts'
 import { unsupported } from '../cni/error.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { type AttachmentSpec, type NetworkSpec, type PodAddress, singleAddresses } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
 import { gatewayLink } from './bridge-port.ts'
+import type { Feature } from './feature.ts'
 import type { PortsConf } from './host-ports.ts'
 
 /** What keeps the address of the pod makes an element with every range of the network. */
@@ -31,13 +33,25 @@ interface Pair {
   readonly destination: Cidr
 }
 
+interface MasqueradeConf {
+  readonly ipMasq: boolean
+  readonly nonMasqueradeCidrs: readonly string[]
+}
+
 /** What the configuration masquerades of the pods' `subnets`, if anything. */
 export function masqueradeSpec(
-  conf: { readonly ipMasq: boolean; readonly nonMasqueradeCidrs: readonly string[] },
+  { ipMasq, nonMasqueradeCidrs }: MasqueradeConf,
   subnets: readonly string[],
 ): NetworkSpec['masquerade'] {
-  if (!conf.ipMasq || subnets.length === 0) return undefined
-  return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
+  if (!ipMasq || subnets.length === 0) return undefined
+  return { subnets, noMasquerade: [...new Set([...subnets, ...nonMasqueradeCidrs])].sort() }
+}
+
+/** The same of a chained pod. One that has no subnet, too, says so: the network keeps those of its other pods. */
+export function chainedMasquerade(conf: MasqueradeConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
+  const shared = subnets.filter(isSubnet)
+  if (shared.length > 0 || !conf.ipMasq) return masqueradeSpec(conf, shared)
+  return { subnets: [], noMasquerade: conf.nonMasqueradeCidrs.toSorted() }
 }
 
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
@@ -153,6 +167,28 @@ function cut(cidr: Cidr, hole: Cidr): readonly Cidr[] {
 
 function contains(outer: Cidr, inner: Cidr): boolean {
   return outer.family === inner.family && outer.prefixLength <= inner.prefixLength && includes(outer, inner)
+}
+
+// A chained pod's addresses may have no subnet (Calico, Cilium, the AWS plugin). As subnets of the network they would
+// be one for each pod, for ever, and an element for each pair of pods. They are the attachment's own, until its DEL.
+
+/** What the configuration masquerades of the pod alone, if anything. */
+export function hostMasquerade(conf: MasqueradeConf, ips: readonly PodAddress[]): AttachmentSpec['masquerade'] {
+  const addresses = singleAddresses(ips)
+  return conf.ipMasq && addresses.length > 0 ? { addresses, noMasquerade: conf.nonMasqueradeCidrs } : undefined
+}
+
+export const masquerade: Feature = {
+  elements: ({ masquerade: own }) => own?.addresses.flatMap((address) => hostElements(address, own.noMasquerade)) ?? [],
+}
+
+function hostElements(address: string, noMasquerade: readonly string[]): readonly Element[] {
+  const family = familyOf(address)
+  const kept = outermost(noMasquerade).filter((cidr) => cidr.family === family)
+  return [
+    { set: `masqhost${family}`, key: [address] },
+    ...kept.map((cidr): Element => ({ set: `keephost${family}`, key: [address, prefixText(cidr)] })),
+  ]
 }
 
 // Clients that are masqueraded towards a pod of their own link, as elements. The answer to a translated packet has to

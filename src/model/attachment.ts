@@ -3,6 +3,7 @@
 // again to build it, to check it, to restore it or to take it down (docs/design.md, "Attachments"). Each type is read
 // off its shape on disk.
 
+import { bareAddress, canonicalAddress, isSubnet } from '../cni/address.ts'
 import type { Dns, Route } from '../cni/result.ts'
 import {
   believed,
@@ -214,6 +215,8 @@ export const attachment = object({
   // ingressPolicy of a routed pod's own link; that of a bridge is the network's.
   ingressPolicy: policy,
   hostPorts: optional(hostPorts),
+  // Addresses without a subnet that are masqueraded (chained), and destinations that never are.
+  masquerade: optional(object({ addresses: texts, noMasquerade: texts })),
   bandwidth: optional(bandwidth),
   tuning: optional(tuning),
   sbr: optional(sbr),
@@ -287,6 +290,30 @@ export const network = object({
   firewalldZone: optionalText,
   removeWhenEmpty: flag,
 })
+
+/** Those of the pod's addresses that have no subnet, without prefix length. */
+export function singleAddresses(ips: readonly PodAddress[]): readonly string[] {
+  const single = ips.filter(({ address }) => !isSubnet(address))
+  return single.map(({ address }) => canonicalAddress(bareAddress(address)))
+}
+
+// An earlier release had the addresses without a subnet of chained pods in their network, for ever. Its state is read
+// as this release would have written it.
+
+/** The attachment with what is its own of `made`, the network of its ADD. */
+export function withOwnMasquerade(spec: AttachmentSpec, made: NetworkSpec | undefined): AttachmentSpec {
+  const addresses = singleAddresses(spec.ips)
+  if (spec.masquerade !== undefined || made?.masquerade === undefined || addresses.length === 0) return spec
+  const { subnets, noMasquerade } = made.masquerade
+  return { ...spec, masquerade: { addresses, noMasquerade: noMasquerade.filter((each) => !subnets.includes(each)) } }
+}
+
+/** What chained pods share. Destinations that were added for single addresses stay: the next ADD writes the file anew. */
+export function withoutSingle(network: NetworkSpec): NetworkSpec {
+  const { masquerade } = network
+  if (masquerade === undefined) return network
+  return { ...network, masquerade: { ...masquerade, subnets: masquerade.subnets.filter(isSubnet) } }
+}
 
 /** The text of network.json or chained.json. `before`: the text that it takes the place of. */
 export function encodeNetwork(spec: NetworkSpec, before = ''): string {

@@ -14,7 +14,7 @@ import type { Op } from './op.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in tools/nft.ts: ADD then rebuilds a table made by another version. */
-const rulesetVersion = 7
+const rulesetVersion = 8
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'
@@ -25,6 +25,7 @@ export type OwnRuleName =
   | 'loopback-from'
   | 'loopback6'
   | `${'gate' | 'anygate' | 'port' | 'anyport' | 'hairpin' | 'self' | 'all' | 'peer' | 'masquerade'}${4 | 6}`
+  | `masqhost${4 | 6}`
   | `itself${4 | 6}`
   | 'ungated'
   | 'local'
@@ -82,7 +83,7 @@ const chains: readonly ChainDeclaration[] = [
     rules: rulesOf(
       ...(['hairpin4', 'hairpin6', 'self4', 'self6', 'from-loopback', 'all4', 'all6'] as const),
       // Before the next rules, so that a range of another node needs one element, not one for each range here.
-      ...(['peer4', 'peer6', 'masquerade4', 'masquerade6'] as const),
+      ...(['peer4', 'peer6', 'masquerade4', 'masquerade6', 'masqhost4', 'masqhost6'] as const),
     ),
   },
 ]
@@ -160,6 +161,11 @@ const sets = {
   /** Source and destination: the pod's address is kept between them. */
   keep4: { table: inet, key: ['prefix4', 'prefix4'] },
   keep6: { table: inet, key: ['prefix6', 'prefix6'] },
+  /** Sources without a subnet, each a pod's own; among them, and to these destinations, the address is kept. */
+  masqhost4: { table: inet, key: ['address4'] },
+  masqhost6: { table: inet, key: ['address6'] },
+  keephost4: { table: inet, key: ['address4', 'prefix4'] },
+  keephost6: { table: inet, key: ['address6', 'prefix6'] },
   /** Source and destination of one network: masqueraded where a translated packet goes back to its own link. */
   hairpin4: { table: inet, key: ['prefix4', 'prefix4'] },
   hairpin6: { table: inet, key: ['prefix6', 'prefix6'] },

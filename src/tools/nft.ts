@@ -230,6 +230,10 @@ const ownRules: Readonly<Record<OwnRuleName, string>> = {
   peer6: 'ip6 saddr @podnet6 ip6 daddr @peernet6 return',
   masquerade4: 'ip saddr @masq4 ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @keep4 masquerade',
   masquerade6: 'ip6 saddr @masq6 ip6 daddr != ff00::/8 ip6 saddr . ip6 daddr != @keep6 masquerade',
+  masqhost4:
+    'ip saddr @masqhost4 ip daddr != 224.0.0.0/4 ip daddr != @masqhost4 ip saddr . ip daddr != @keephost4 masquerade',
+  masqhost6:
+    'ip6 saddr @masqhost6 ip6 daddr != ff00::/8 ip6 daddr != @masqhost6 ip6 saddr . ip6 daddr != @keephost6 masquerade',
   spoof: 'iifname @guarded iifname . ether saddr != @guardedmac drop',
 }
 

@@ -40,7 +40,12 @@ function ofSpec(network: NetworkSpec, records: readonly AttachmentRecord[]): Pod
   const pods = records.filter(({ key }) => key.network === name.replace(/\/chained$/, ''))
   const ends = bridge === undefined ? pods.flatMap(({ spec }) => spec?.host?.name ?? []) : [bridge.name]
   const gateway = bridge?.gateway === undefined ? [] : [bridge.gateway.name]
-  const subnets = [...(masquerade?.subnets ?? []), ...ranges, ...(bridge?.addresses ?? [])].flatMap(canonical)
+  const single = pods.flatMap(({ spec }) =>
+    masquerade && spec?.masquerade ? spec.ips.map(({ address }) => address) : [],
+  )
+  const subnets = [...(masquerade?.subnets ?? []), ...single, ...ranges, ...(bridge?.addresses ?? [])].flatMap(
+    canonical,
+  )
   return {
     name,
     subnets: [...new Set(subnets)],

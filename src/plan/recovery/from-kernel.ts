@@ -208,7 +208,7 @@ interface OrphanOwner {
 }
 
 const linkSets = ['loopback', 'fenced', 'fencedpair', 'guarded', 'guardedmac'] as const
-const selfSets = ['self4', 'self6'] as const
+const addressSets = ['self4', 'self6', 'masqhost4', 'masqhost6', 'keephost4', 'keephost6'] as const
 const masqallSets = ['masqall4', 'masqall6'] as const
 
 /** The elements of an attachment without a record. */
@@ -225,7 +225,7 @@ export function orphanElements(table: ObservedTable, owner: OrphanOwner): readon
     ...ports.map(({ element }) => element),
     ...ports.flatMap(({ gate }) => gate ?? []),
     ...allIn(table, masqallSets).filter((element) => podPorts.has(keyText(element))),
-    ...allIn(table, selfSets).filter(({ key: [address = ''] }) => addresses.has(address)),
+    ...allIn(table, addressSets).filter(({ key: [address = ''] }) => addresses.has(address)),
     ...allIn(table, linkSets).filter(({ key: [link] }) => link === owner.link),
   ]
 }
@@ -234,7 +234,7 @@ export function orphanElements(table: ObservedTable, owner: OrphanOwner): readon
 export function namedIn(table: ObservedTable): { addresses: ReadonlySet<string>; links: ReadonlySet<string> } {
   const firsts = (sets: readonly SetName[]) => allIn(table, sets).map(({ key: [first = ''] }) => first)
   return {
-    addresses: new Set([...portsIn(table).map(({ port }) => port.podIp), ...firsts(selfSets)]),
+    addresses: new Set([...portsIn(table).map(({ port }) => port.podIp), ...firsts(addressSets)]),
     links: new Set(firsts(linkSets).filter(isPodLinkName)),
   }
 }

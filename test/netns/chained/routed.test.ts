@@ -5,8 +5,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { filterBridged } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
-import { type Answer, type Call, type Host, openHost } from '../../support/host.ts'
+import { type Answer, type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { type RoutedPod, routedPod } from '../../support/traffic/routed-pods.ts'
 import { addUplink, outside, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
 
 let host: Host
@@ -15,34 +16,6 @@ beforeEach(() => {
   runLine(host, 'sysctl -qw net.ipv4.ip_forward=1')
 })
 afterEach(() => host.close())
-
-interface RoutedPod {
-  readonly call: Call & { readonly netns: string }
-  readonly prevResult: object
-}
-
-/** A pod as Calico leaves it, which makes a link of that name anew. */
-function routedPod(id: string, link: string, address: string): RoutedPod {
-  const netns = host.pod(id)
-  const label = netns.slice('/run/netns/'.length)
-  host.run('ip', ['link', 'del', link])
-  for (const line of [
-    `ip link add ${link} up type veth peer name eth0 netns ${label}`,
-    `ip route add ${address} dev ${link}`,
-    `sysctl -qw net.ipv4.conf.${link}.proxy_arp=1 net.ipv4.neigh.${link}.proxy_delay=0`,
-  ])
-    runLine(host, line)
-  for (const words of [
-    ['addr', 'add', `${address}/32`, 'dev', 'eth0'],
-    ['link', 'set', 'eth0', 'up'],
-    ['route', 'add', '169.254.1.1', 'dev', 'eth0'],
-    ['route', 'add', 'default', 'via', '169.254.1.1', 'dev', 'eth0'],
-  ])
-    expect(host.inPod(netns, 'ip', words).code, words.join(' ')).toBe(0)
-  const interfaces = [{ name: link }, { name: 'eth0', sandbox: netns }]
-  const prevResult = { cniVersion: '1.0.0', interfaces, ips: [{ interface: 1, address: `${address}/32` }] }
-  return { call: { id, netns }, prevResult }
-}
 
 const listed = (set: string) => host.run('nft', ['list', 'set', 'inet', 'trestle', set]).stdout
 
@@ -67,9 +40,9 @@ describe('chained after a plugin that names the link after the pod', () => {
       expect(added.code, added.stdout).toBe(0)
       return added.json as Answer
     }
-    const one = routedPod('c1', 'caliabc', '10.1.2.3')
+    const one = routedPod(host, 'c1', 'caliabc', '10.1.2.3')
     const oneResult = add(first, one)
-    const two = routedPod('c2', 'caliabc', '10.1.2.4')
+    const two = routedPod(host, 'c2', 'caliabc', '10.1.2.4')
     const twoResult = add(second, two)
     return {
       late: { conf: { ...first, prevResult: oneResult }, call: one.call },
@@ -79,7 +52,7 @@ describe('chained after a plugin that names the link after the pod', () => {
 
   it('a late DEL of the first sandbox leaves the second one alone, and nothing of the first', () => {
     const { late, live } = twoSandboxes()
-    const neighbour = routedPod('other', 'caliother', '10.1.2.9')
+    const neighbour = routedPod(host, 'other', 'caliother', '10.1.2.9')
     expect(host.cni('ADD', { ...confOf(9_000_000, 8009), prevResult: neighbour.prevResult }, neighbour.call).code).toBe(
       0,
     )
@@ -152,7 +125,7 @@ describe('chained where a route of the node refuses the pod', () => {
   const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
 
   it.each(['unreachable', 'prohibit', 'blackhole'])('%s is no way to it', (kind) => {
-    const { call, prevResult } = routedPod('c1', 'calia', '10.1.2.3')
+    const { call, prevResult } = routedPod(host, 'c1', 'calia', '10.1.2.3')
     runLine(host, 'ip route del 10.1.2.3 dev calia')
     runLine(host, `ip route add ${kind} 10.0.0.0/8`)
     expectError(host.cni('ADD', { ...conf, runtimeConfig, prevResult }, call), 7, 'no route to 10.1.2.3')

@@ -6,7 +6,7 @@ import { CniError } from '../../../src/cni/error.ts'
 import { readInvocation } from '../../../src/cni/invocation.ts'
 import type { Result } from '../../../src/cni/result.ts'
 import { readConfig } from '../../../src/config/config.ts'
-import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drivers/attach.ts'
+import { attachmentRuleOps, hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drivers/attach.ts'
 import {
   addressesOf,
   asksForAnything,
@@ -15,8 +15,11 @@ import {
   chainedSpec,
 } from '../../../src/drivers/chained.ts'
 import { acceptElements, isolationElements } from '../../../src/features/firewall.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../../src/model/attachment.ts'
 import type { ObservedLink } from '../../../src/model/observed.ts'
 import { describeElement } from '../../../src/model/op.ts'
+import { decodeRecord } from '../../../src/model/record.ts'
+import { networkOfChain } from '../../../src/plan/order/chained.ts'
 
 const sandbox = '/run/netns/p'
 const prevResult = {
@@ -220,5 +223,66 @@ describe('chained', () => {
     const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2 })
     const routed = { ...seen, host: { links: new Map([['veth1', veth1]]), routes: new Map() } }
     expect(specOf(more, routed).chained).toEqual({ ...on, ingressPolicy: 'isolated' })
+  })
+})
+
+describe('a chained pod whose addresses have no subnet', () => {
+  const ips = [
+    { address: '10.1.0.2/32', interface: 2 },
+    { address: 'FD00:1:0::2/128', interface: 2 },
+  ]
+  const nonMasqueradeCIDRs = ['10.2.0.0/16', '10.2.3.0/24', '192.0.2.7/32', 'fd00:2::/64']
+  const conf = confOf({ ipMasq: true, nonMasqueradeCIDRs })
+  const single = { ...prevResult, ips }
+  const spec = chainedSpec({ key, conf, prevResult: single, seen: seenOf() })
+  const elementsOf = (of: AttachmentSpec) =>
+    attachmentRuleOps(of).flatMap((op) => (op.kind === 'nft.add' ? [`${op.set} ${describeElement(op)}`] : []))
+  const own = [
+    'masqhost4 10.1.0.2',
+    'keephost4 10.1.0.2 10.2.0.0/16',
+    'keephost4 10.1.0.2 192.0.2.7',
+    'masqhost6 fd00:1::2',
+    'keephost6 fd00:1::2 fd00:2::/64',
+  ]
+  const network = (known: NetworkSpec | undefined, of = conf, by = spec) => {
+    const facts = { key, conf: of, netns: sandbox, mtu: 1500, machineId: '', prevResult: single, seen: seenOf() }
+    return networkOfChain(facts, by, known)
+  }
+
+  it('has its masquerade in elements of its own, and takes them with it', () => {
+    expect(elementsOf(spec)).toEqual(own)
+    const removed = teardownOps(spec, 7).flatMap((op) => (op.kind === 'nft.del' ? [describeElement(op)] : []))
+    expect(removed).toEqual(own.map((text) => text.slice(text.indexOf(' ') + 1)))
+    expect(specOf({ nonMasqueradeCIDRs }).masquerade).toBeUndefined()
+    expect(specOf({ ipMasq: true }).masquerade).toBeUndefined()
+  })
+
+  it('gives the network no subnet, and takes none away from it', () => {
+    const shared = network(undefined)
+    expect(shared.masquerade?.subnets).toEqual([])
+    const wide = network(shared, conf, chainedSpec({ key, conf, prevResult, seen: seenOf() }))
+    expect(wide.masquerade?.subnets).toEqual(['10.1.0.0/24', 'fd00:1::/64'])
+    expect(network(wide)).toEqual(wide)
+    expect(network(wide, confOf({})).masquerade).toBeUndefined()
+  })
+
+  it('is so also by a record of the release before, where each address was a subnet of the network', () => {
+    const addresses = ['10.1.0.2/32', '10.1.0.9/32', 'fd00:1::2/128']
+    const { masquerade: _, ...before } = spec
+    const made = {
+      ...network(undefined),
+      masquerade: { subnets: addresses, noMasquerade: [...addresses, ...nonMasqueradeCIDRs] },
+    }
+    const writer = { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' }
+    const about = { format: 1, key, writer, netns: { path: sandbox, inode: 1 } }
+    const record = decodeRecord(JSON.stringify({ ...about, spec: before, network: made }))
+    expect(elementsOf(record?.spec ?? before)).toEqual(own)
+    expect(record?.network?.masquerade?.subnets).toEqual([])
+    // Without ipMasq there was none, and what a main attachment shares is as it was.
+    const { masquerade: __, ...without } = made
+    expect(decodeRecord(JSON.stringify({ ...about, spec: before, network: without }))?.spec).toEqual(before)
+    const main = { ...key, role: 'main' }
+    const other = { ...about, key: main, spec: { ...before, key: main }, network: made }
+    expect(decodeRecord(JSON.stringify(other))).toMatchObject({ network: made, spec: { key: main } })
   })
 })

@@ -69,6 +69,14 @@ describe('without a record', () => {
     const found = orphanElements(holding([...ownPortElements(spec), ...self]), remains)
     expect(found.filter(({ set }) => set === 'self4')).toEqual(self.slice(0, 1))
   })
+  it('what masquerades its address is found, and nothing of another one', () => {
+    const of = (address: string): readonly Element[] => [
+      { set: 'masqhost4', key: [address] },
+      { set: 'keephost4', key: [address, '10.9.0.0/16'] },
+    ]
+    const table = holding([...of('10.0.0.2'), ...of('10.0.0.20')])
+    expect(orphanElements(table, { portNames: [], addresses: ['10.0.0.2'], link: '' })).toEqual(of('10.0.0.2'))
+  })
   it('what names its own link is found', () => {
     const [own, others]: readonly (readonly Element[])[] = [
       [

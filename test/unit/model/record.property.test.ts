@@ -56,6 +56,7 @@ const spec: AttachmentSpec = {
     conditionsV4: ['ip saddr 10.0.0.0/8'],
     ports: [{ family: 4, protocol: 'tcp', hostPort: 80, podIp: '10.1.0.2', containerPort: 8080, hostIp: '192.0.2.1' }],
   },
+  masquerade: { addresses: ['10.1.0.2', 'fd00::2'], noMasquerade: ['10.2.0.0/16'] },
   bandwidth: {
     link: 'veth0123456789a',
     mtu: 1500,
