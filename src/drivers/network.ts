@@ -4,7 +4,7 @@
 import { type Cluster, clusterElements, clusterSets } from '../features/cluster.ts'
 import { acceptElements, acceptedOf, acceptMark, isolationElements } from '../features/firewall.ts'
 import { loopbackGuard } from '../features/host-ports.ts'
-import { hairpinElements, masqueradeElements, masqueradeOps } from '../features/masquerade.ts'
+import { hairpinElements, masqueradeElements, masqueradeOps, withoutFormerHosts } from '../features/masquerade.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { describeElement, elementOps, type Op } from '../model/op.ts'
 import { type SetName, setSpec, type TableFamily } from '../model/tables.ts'
@@ -140,7 +140,7 @@ function elementsOf({ networks, attachments, all = networks, opened = [] }: Rule
   const accepts = elementOps(acceptElements(networks))
   const shared = [...accepts, ...masqueradeOps(masqueradeElements(networks)), ...links]
   const guards = elementOps(opened.map(loopbackGuard))
-  const ops = [...shared, ...attachments.flatMap(attachmentRuleOps), ...guards]
+  const ops = [...shared, ...withoutFormerHosts(attachments).flatMap(attachmentRuleOps), ...guards]
   const seen = new Set<string>()
   return ops.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''

@@ -191,6 +191,18 @@ function hostElements(address: string, noMasquerade: readonly string[]): readonl
   ]
 }
 
+/**
+ * An address may be another pod's before the DEL of its first one. The later of the two says what keeps it: interval
+ * sets refuse overlaps.
+ */
+export function withoutFormerHosts(attachments: readonly AttachmentSpec[]): readonly AttachmentSpec[] {
+  const last = new Map(attachments.flatMap((spec) => spec.masquerade?.addresses.map((each) => [each, spec]) ?? []))
+  const owned = (spec: AttachmentSpec, { addresses, ...rest }: NonNullable<AttachmentSpec['masquerade']>) => {
+    return { ...rest, addresses: addresses.filter((address) => last.get(address) === spec) }
+  }
+  return attachments.map((spec) => (spec.masquerade ? { ...spec, masquerade: owned(spec, spec.masquerade) } : spec))
+}
+
 // Clients that are masqueraded towards a pod of their own link, as elements. The answer to a translated packet has to
 // come back through the translation, and would go straight to a client on the same bridge. With br_netfilter the host
 // sees that answer, too: the rule of `hairpin4` (tools/nft.ts) asks each packet whether it was bridged.

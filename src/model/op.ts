@@ -165,13 +165,23 @@ export function hasElement(elements: Elements, element: Element): boolean {
   return there !== undefined && isSameValue(there, element)
 }
 
-/** Elements that hold the key of one of `wanted` with another target. */
+/**
+ * Elements that hold the key of one of `wanted` with another target, or destinations of an address that are not wanted:
+ * an interval set refuses one inside another.
+ */
 export function elementsInTheWay(elements: Elements, wanted: readonly Op[]): readonly Element[] {
-  return wanted.flatMap((op) => {
-    if (op.kind !== 'nft.add') return []
+  const adds = wanted.filter((op) => op.kind === 'nft.add')
+  const others = adds.flatMap((op) => {
     const there = elementAt(elements, op)
     return there === undefined || isSameValue(there, op) ? [] : [there]
   })
+  const all = indexElements(adds)
+  const former = (['keephost4', 'keephost6'] as const).flatMap((set) => {
+    const addresses = new Set(elementsIn(all, set).map(({ key: [address] }) => address))
+    const there = elementsIn(elements, set).filter(({ key: [address] }) => addresses.has(address))
+    return there.filter((element) => !hasElement(all, element))
+  })
+  return [...others, ...former]
 }
 
 /** Whether a map leads to the same for both. */

@@ -78,7 +78,7 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
     waitForRebuilds: async () => await waitForRebuilds(context, key),
     lookAtPresent: (links, chains) => {
       const lost = lostLink(record.spec)
-      const isReused = lost !== undefined || hasAddressElsewhere(files, record.spec)
+      const isReused = lost !== undefined || hasAddressElsewhere(files, record.spec) || isAddressLoose(record)
       return {
         links: new Set(links.filter((link) => link !== lost && linkExists(link))),
         unused: unusedChains(key, chains),
@@ -169,6 +169,11 @@ function hasAddressElsewhere(files: NetworkFiles, spec: AttachmentSpec | undefin
   const networks = networkDirectories().map(directoryNameOf)
   const others = networks.filter((network) => network !== directoryNameOf(files))
   return others.some((network) => names.some((name) => isReserved({ network, name })))
+}
+
+/** Whether no link tells that a masqueraded address is the attachment's still: it has none on the host (netkit). */
+function isAddressLoose({ spec, netns }: AttachmentRecord): boolean {
+  return spec?.masquerade !== undefined && spec.chained?.hostLink === undefined && netnsState(netns) !== 'live'
 }
 
 /** Reads every record, so only where the link is lost or the address is reused. */

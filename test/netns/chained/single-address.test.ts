@@ -142,6 +142,41 @@ describe('pods whose addresses have no subnet', () => {
   })
 })
 
+describe('an address that is given to another pod before the DEL of its first one', () => {
+  const [wide, narrow] = [{ nonMasqueradeCIDRs: ['203.0.0.0/16'] }, { nonMasqueradeCIDRs: ['203.0.113.0/24'] }]
+  const own = (cidr: string) => elements().filter((each) => each.includes(`"${cidr}"`))
+
+  it('keeps the elements of the second pod', () => {
+    const first = add(1, wide)
+    const second = routedPod(host, 'second', 'cali1', at(1).four, at(1).six)
+    expect(call('ADD', second, narrow).code).toBe(0)
+    expectSilent(call('CHECK', second, narrow))
+    expectSilent(call('DEL', first, wide))
+    expectSilent(call('CHECK', second, narrow))
+    expect(own('203.0.0.0')).toEqual([])
+    expectSilent(call('DEL', second, narrow))
+    expect(elements()).toEqual([])
+  })
+
+  it('keeps them also where the pods have no link on the host', () => {
+    const pods = ['one', 'two'].map((id): RoutedPod => {
+      const netns = host.pod(id)
+      expect(host.inPod(netns, 'ip', 'link add eth0 up type bridge'.split(' ')).code).toBe(0)
+      const interfaces = [{ name: 'eth0', sandbox: netns }]
+      const ips = [{ interface: 0, address: '10.1.2.9/32' }]
+      return { call: { id, netns }, prevResult: { cniVersion: '1.0.0', interfaces, ips } }
+    })
+    const [first, second] = pods as [RoutedPod, RoutedPod]
+    expect(call('ADD', first).code).toBe(0)
+    host.removePod(first.call.netns)
+    expect(call('ADD', second).code).toBe(0)
+    expectSilent(call('DEL', first))
+    expectSilent(call('CHECK', second))
+    expectSilent(call('DEL', second))
+    expect(elements()).toEqual([])
+  })
+})
+
 /** As the release before left it: each address a subnet of the network, and each pair of them an element. */
 function asBefore(pods: readonly number[], gone: readonly number[]): void {
   const subnets = [...pods, ...gone].flatMap((pod) => [`${at(pod).four}/32`, `${at(pod).six}/128`]).sort()

@@ -15,6 +15,7 @@ import {
   chainedSpec,
 } from '../../../src/drivers/chained.ts'
 import { acceptElements, isolationElements } from '../../../src/features/firewall.ts'
+import { withoutFormerHosts } from '../../../src/features/masquerade.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../../src/model/attachment.ts'
 import type { ObservedLink } from '../../../src/model/observed.ts'
 import { describeElement } from '../../../src/model/op.ts'
@@ -284,5 +285,15 @@ describe('a chained pod whose addresses have no subnet', () => {
     const main = { ...key, role: 'main' }
     const other = { ...about, key: main, spec: { ...before, key: main }, network: made }
     expect(decodeRecord(JSON.stringify(other))).toMatchObject({ network: made, spec: { key: main } })
+  })
+
+  it('has the last word on its address', () => {
+    const later = {
+      ...spec,
+      key: { ...key, containerId: 'later' },
+      masquerade: { addresses: ['10.1.0.2'], noMasquerade: [] },
+    }
+    const of = withoutFormerHosts([spec, later]).map((each) => each.masquerade?.addresses)
+    expect(of).toEqual([['fd00:1::2'], ['10.1.0.2']])
   })
 })

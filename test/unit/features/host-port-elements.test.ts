@@ -93,6 +93,14 @@ describe('without a record', () => {
     expect(elementsInTheWay(tableOf(other).elements, wanted('10.0.0.20'))).toEqual([])
     expect(elementsInTheWay(tableOf(other).elements, wanted('10.0.0.21'))).toEqual([portTo('10.0.0.20')])
   })
+  it('destinations of an address that are not wanted are in the way of those that are', () => {
+    const keep = (address: string, cidr: string): Element => ({ set: 'keephost4', key: [address, cidr] })
+    const wanted = [keep('10.0.0.2', '10.9.1.0/24'), keep('10.0.0.2', '10.8.0.0/16')].map(
+      (element) => ({ in: 'host', kind: 'nft.add', ...element, why: '' }) as const,
+    )
+    const there = [keep('10.0.0.2', '10.8.0.0/16'), keep('10.0.0.2', '10.9.0.0/16'), keep('10.0.0.3', '10.9.0.0/16')]
+    expect(elementsInTheWay(indexElements(there), wanted)).toEqual(there.slice(1, 2))
+  })
 })
 
 describe('isPortConflict', () => {
