@@ -3,12 +3,12 @@
 // ADD that needs them with reservations, GC and `trestle gc` with links and elements of ours in the kernel. What may be
 // in use is left alone, and told.
 
-import { existsSync, lstatSync, rmSync } from 'node:fs'
+import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
-import { CniError, toCniError } from '../../cni/error.ts'
+import { CniError, orElse, toCniError } from '../../cni/error.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { networkDirName } from '../../model/names.ts'
 import { elementOps, type Op } from '../../model/op.ts'
@@ -96,8 +96,8 @@ export async function judgeAll(context: CallContext, listed: Listed): Promise<re
       await sleep(pauseMs)
       continue
     }
-    const seen = new Set(facts.flatMap(({ netns, record }) => (netns === 'live' ? [dirname(record.netns.path)] : [])))
-    const unsure = hidden.find(({ record }) => !seen.has(dirname(record.netns.path)))
+    const seen = new Set(facts.flatMap(({ netns, record }) => (netns === 'live' ? [directoryOf(record)] : [])))
+    const unsure = hidden.find(({ record }) => !seen.has(directoryOf(record)))
     if (unsure !== undefined) throw notVisible(unsure.record)
     return facts.map(judgeAttachment)
   }
@@ -112,6 +112,12 @@ function look(context: CallContext, listed: Listed): readonly AttachmentFacts[] 
     isListed: listed?.has(record.key.containerId),
     isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
   }))
+}
+
+/** Runtimes write /var/run/netns and /run/netns for one directory. */
+function directoryOf({ netns }: AttachmentRecord): string {
+  const directory = dirname(netns.path)
+  return orElse(() => realpathSync(directory), directory)
 }
 
 /** Whether its namespace is a plain file. */

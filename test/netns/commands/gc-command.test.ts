@@ -89,16 +89,23 @@ describe('the commands that look after state', () => {
     expect(host.cni('DEL', conf, { id: 'pod', netns }).code).toBe(0)
   })
 
-  it('gc goes on beside a plain file that somebody left of a namespace, and reports its attachment', () => {
-    const [dead = '', left = ''] = addPods('dead', 'left', 'live')
-    for (const label of ['dead', 'left', 'live']) makeOld(label)
-    host.removePod(dead)
-    execaSync('umount', ['-l', left])
-    const { exitCode, stdout } = command('gc', '--no-runtime', '--apply')
-    expect(exitCode).toBe(1)
-    expect(stdout).toContain('report   gcnet  left  eth0: its network namespace cannot be seen from here')
-    expect(stdout).toContain('1 collected, 1 to look at, 1 kept')
-  })
+  it.each([
+    ['', 'in its directory'],
+    ['/var', 'whose runtime writes its directory in another way'],
+  ])(
+    'gc goes on beside a plain file that somebody left of a namespace, and reports it (%s/run: a live one %s)',
+    (prefix) => {
+      const [dead = '', left = ''] = addPods('dead', 'left')
+      expect(host.cni('ADD', conf, { id: 'live', netns: `${prefix}${host.pod('live')}` }).code).toBe(0)
+      for (const label of ['dead', 'left', 'live']) makeOld(label)
+      host.removePod(dead)
+      execaSync('umount', ['-l', left])
+      const { exitCode, stdout } = command('gc', '--no-runtime', '--apply')
+      expect(exitCode).toBe(1)
+      expect(stdout).toContain('report   gcnet  left  eth0: its network namespace cannot be seen from here')
+      expect(stdout).toContain('1 collected, 1 to look at, 1 kept')
+    },
+  )
 
   it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do (podman#348: a flush kills the rules)', () => {
     const pods = addPods('a', 'b', 'c')
