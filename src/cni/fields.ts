@@ -122,9 +122,9 @@ function isTextMap(value: unknown): boolean {
   return values.length <= MOST_ENTRIES && values.every(isValue)
 }
 
-function valueAt(value: unknown, steps: KeyPath): unknown {
+export function valueAt(value: unknown, steps: KeyPath): unknown {
   let at = value
-  for (const step of steps) at = (at as Readonly<Record<string | number, unknown>> | undefined)?.[step]
+  for (const step of steps) at = (at as Readonly<Record<string | number, unknown>> | undefined | null)?.[step]
   return at
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subnets and gateways of a network: of all ranges where the configuration names them, else of a lease.
 
-import { familyOf, formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
+import { canonicalNetwork, familyOf, formatAddress, networkOf, parseCidr } from '../cni/address.ts'
 import type { FeatureConf, Range } from '../config/net-conf.ts'
 import type { PodAddress } from '../model/attachment.ts'
 
@@ -12,7 +12,7 @@ export function gatewaysOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAdd
 
 export function subnetsOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
   if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map((range) => range.subnet))
-  return unique(ips.map((ip) => subnetOf(ip.address)))
+  return unique(ips.map((ip) => canonicalNetwork(ip.address)))
 }
 
 /** The address; without a gateway, with the first address of its subnet as its gateway. */
@@ -32,11 +32,6 @@ export function unique(texts: readonly string[]): readonly string[] {
 
 function gatewayCidr(range: Range): string {
   return `${range.gateway}/${prefixOf(range.subnet)}`
-}
-
-function subnetOf(address: string): string {
-  const cidr = parseCidr(address)
-  return cidr === undefined ? address : formatCidr(networkOf(cidr))
 }
 
 function prefixOf(cidr: string): string {

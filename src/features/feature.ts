@@ -38,7 +38,12 @@ export interface Feature {
   readonly podTeardownOps?: OpsOf
 }
 
-/** The interface in the pod that features act on. */
-export function podLinkOf({ chained, pod }: AttachmentSpec): string | undefined {
-  return chained?.dev ?? pod?.name
+/** The operations of a part of the spec on the pod's interface; none without one of the two. */
+export function onPodLink<T>(
+  { chained, pod }: AttachmentSpec,
+  part: T | undefined,
+  ops: (part: T, dev: string) => readonly Op[],
+): readonly Op[] {
+  const dev = chained?.dev ?? pod?.name
+  return part === undefined || dev === undefined ? [] : ops(part, dev)
 }

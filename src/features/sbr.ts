@@ -19,10 +19,10 @@ import { configError, quote } from '../cni/error.ts'
 import { flag, group, integer, texts, UINT32_MAX } from '../cni/fields.ts'
 import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/result.ts'
-import type { AttachmentSpec, PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
+import type { PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
 import type { ObservedNamespace } from '../model/observed.ts'
 import { linkScope, type Op } from '../model/op.ts'
-import { type Feature, podLinkOf } from './feature.ts'
+import { type Feature, onPodLink } from './feature.ts'
 
 export const sbrKeys = group({
   table: integer(1, UINT32_MAX, 'a routing table'),
@@ -203,13 +203,10 @@ function hostCidr(address: string): string {
 }
 
 export const sbr: Feature = {
-  podRouteOps: (spec) => onPodLink(spec, (routing, dev) => [...sbrOps(routing, dev), ...moveOps(routing, dev)]),
-  podTeardownOps: (spec) => onPodLink(spec, (routing, dev) => sbrTeardownOps(routing, dev, spec.chained === undefined)),
-}
-
-function onPodLink(spec: AttachmentSpec, ops: (routing: SbrSpec, dev: string) => readonly Op[]): readonly Op[] {
-  const dev = podLinkOf(spec)
-  return spec.sbr === undefined || dev === undefined ? [] : ops(spec.sbr, dev)
+  podRouteOps: (spec) =>
+    onPodLink(spec, spec.sbr, (routing, dev) => [...sbrOps(routing, dev), ...moveOps(routing, dev)]),
+  podTeardownOps: (spec) =>
+    onPodLink(spec, spec.sbr, (routing, dev) => sbrTeardownOps(routing, dev, spec.chained === undefined)),
 }
 
 function readGateways(texts: readonly string[]): readonly string[] {

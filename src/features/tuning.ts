@@ -9,10 +9,10 @@ import { flag, group, isMtu, MAX_MTU, MIN_MTU, text, textMap, typedField, uint32
 import type { Invocation } from '../cni/invocation.ts'
 import { asObject, defined } from '../cni/json.ts'
 import { placesOf } from '../cni/json-places.ts'
-import type { AttachmentSpec, LinkSettings, TuningSpec } from '../model/attachment.ts'
+import type { LinkSettings, TuningSpec } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import { type Feature, podLinkOf } from './feature.ts'
+import { type Feature, onPodLink } from './feature.ts'
 
 /** Keys of the upstream tuning plugin that `args.cni` may give as well. */
 export const argsTuningKeys = {
@@ -130,14 +130,9 @@ export function tunedSysctlOps(spec: TuningSpec): readonly Op[] {
 }
 
 export const tuning: Feature = {
-  podLinkOps: (spec) => onPodLink(spec, tunedLinkOps),
+  podLinkOps: (spec) => onPodLink(spec, spec.tuning, tunedLinkOps),
   podSysctlOps: ({ tuning: settings }) => (settings === undefined ? [] : tunedSysctlOps(settings)),
-  podTeardownOps: (spec) => onPodLink(spec, untunedLinkOps),
-}
-
-function onPodLink(spec: AttachmentSpec, ops: (settings: TuningSpec, dev: string) => readonly Op[]): readonly Op[] {
-  const dev = podLinkOf(spec)
-  return spec.tuning === undefined || dev === undefined ? [] : ops(spec.tuning, dev)
+  podTeardownOps: (spec) => onPodLink(spec, spec.tuning, untunedLinkOps),
 }
 
 // The keys of the upstream tuning plugin, and the MAC of the pod's interface, whose sources differ

@@ -199,6 +199,11 @@ export function describeElement({ key, value }: Pick<Element, 'key' | 'value'>):
   return value === undefined ? key.join(' ') : `${key.join(' ')} -> ${value.join(' ')}`
 }
 
+/** Whether the operation is about a table of ours. */
+export function isOfRules({ kind }: Op): boolean {
+  return kind.startsWith('nft.')
+}
+
 /** Operations for elements, with what each is for. */
 export function elementOps(elements: readonly Element[], kind: 'nft.add' | 'nft.del' = 'nft.add'): readonly Op[] {
   const [verb, where] = kind === 'nft.add' ? ['add', 'to'] : ['remove', 'from']

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs'
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
-import { upstreamNames } from '../../plan/upstream/upstream-rules.ts'
+import { type UpstreamOwner, upstreamNames } from '../../plan/upstream/upstream-rules.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allRecords } from '../../system/store/records.ts'
@@ -21,13 +21,7 @@ import { acceptedAddresses, iptablesPods, type NamedPod, nftPods } from './named
 /**
  * The leaks of one container. `containerId` empty: accepts of the firewall plugin for addresses without a container.
  */
-export interface Leak {
-  readonly network: string
-  readonly containerId: string
-  readonly ifName: string
-  readonly addresses: readonly string[]
-  /** Addresses of the container whose accepts of the firewall plugin are leaks too. */
-  readonly accepts: readonly string[]
+export interface Leak extends UpstreamOwner {
   readonly what: readonly string[]
 }
 

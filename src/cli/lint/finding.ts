@@ -77,9 +77,3 @@ export function keyPathOf(steps: readonly Step[]): string {
 export function shown(value: unknown): string {
   return printable(quote(value))
 }
-
-export function valueAt(value: unknown, steps: readonly Step[]): unknown {
-  let at = value
-  for (const step of steps) at = (at as Readonly<Record<Step, unknown>> | undefined | null)?.[step]
-  return at
-}

@@ -11,7 +11,7 @@ import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import { CniError, orElse, toCniError } from '../../cni/error.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { networkDirName } from '../../model/names.ts'
-import { elementOps, type Op } from '../../model/op.ts'
+import { elementOps } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import {
@@ -417,14 +417,11 @@ async function removeOne(context: CallContext, { kind, name, key }: Orphan): Pro
   if (kind === 'link' && key?.role === 'main') {
     return await teardownWithoutRecord(context, networkFiles(key.network), withoutSpec(context, key))
   }
+  const by = { run: context.cleanup }
   if (kind === 'link') {
-    return await runAll(context, [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }])
+    return await executeAll(by, [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }])
   }
   const isAddress = parseAddress(name) !== undefined
   const owner = { portNames: [], addresses: isAddress ? [name] : [], link: isAddress ? '' : name }
-  return await runAll(context, elementOps(orphanElements(await observeTables(context.cleanup), owner), 'nft.del'))
-}
-
-async function runAll(context: CallContext, ops: readonly Op[]): Promise<readonly Error[]> {
-  return await executeAll({ run: context.cleanup }, ops)
+  return await executeAll(by, elementOps(orphanElements(await observeTables(context.cleanup), owner), 'nft.del'))
 }

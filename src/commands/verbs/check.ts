@@ -10,7 +10,7 @@ import { acceptedOf, acceptMark } from '../../features/firewall.ts'
 import { reservationName } from '../../features/host-ports.ts'
 import { isSameNetwork, type NetworkSpec, type Role } from '../../model/attachment.ts'
 import type { Observed } from '../../model/observed.ts'
-import type { Op } from '../../model/op.ts'
+import { isOfRules, type Op } from '../../model/op.ts'
 import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isOfOtherVersion } from '../../model/tables.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
@@ -165,10 +165,6 @@ function differenceOfThisVersion(ops: readonly Op[], observed: Observed): readon
     'trestle: CHECK: rules of another version of trestle are not compared: the next ADD renews them\n',
   )
   return difference(ops, observed).filter(({ op }) => !isOfRules(op))
-}
-
-function isOfRules({ kind }: Op): boolean {
-  return kind.startsWith('nft.')
 }
 
 /** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */

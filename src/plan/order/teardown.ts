@@ -11,7 +11,7 @@ import { chainRemovals, chainsBehind, conditionChains } from '../../features/por
 import { flowsAfterDel } from '../../features/port-flows.ts'
 import type { AttachmentKey, AttachmentSpec, HostPort } from '../../model/attachment.ts'
 import { hostLinkName, ifbName } from '../../model/names.ts'
-import { type Element, type Elements, elementAt, elementOps, type Op } from '../../model/op.ts'
+import { type Element, type Elements, elementAt, elementOps, isOfRules, type Op } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { type EarlyProof, type Plan, planOf, proofOfLinks, proofOfRules, type Stage } from './stage.ts'
 
@@ -104,10 +104,6 @@ function removalStage(id: string, ops: readonly Op[], proofOf: (ops: readonly Op
     anyway: true,
     ...(proof && { proof }),
   }
-}
-
-function isOfRules({ kind }: Op): boolean {
-  return kind.startsWith('nft.')
 }
 
 export function rulesLeft({ ifName, containerId }: AttachmentKey, cause: Error): CniError {

@@ -7,11 +7,12 @@ import { CniError, orElse } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import type { Dns, Route } from '../../cni/result.ts'
 import { readResult } from '../../cni/result-shapes.ts'
-import type { NetConf, PoolIpam, Range } from '../../config/net-conf.ts'
+import type { NetConf, PoolIpam } from '../../config/net-conf.ts'
 import { type Lease, noLease, type PodAddress } from '../../model/attachment.ts'
 import { describeHolder } from '../../model/record.ts'
 import {
   addressTaken,
+  type Candidate,
   chooseRequested,
   countedOf,
   exhausted,
@@ -130,13 +131,8 @@ async function reserveAll(request: LeaseRequest, ipam: PoolIpam): Promise<readon
   return ips
 }
 
-interface Chosen {
-  readonly address: string
-  readonly range: Range
-}
-
 /** The next free address of a range set; what others take meanwhile is passed over. */
-async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet): Promise<Chosen> {
+async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet): Promise<Candidate> {
   const own = roundRobin(request.files, set)
   const last = own.last ?? upstreamLastGiven(ipam.dataDir, request.conf.name, set.index)
   let taken = takenNow(request, ipam, request.names)
@@ -180,7 +176,7 @@ function useOf(request: LeaseRequest, ipam: PoolIpam, at: { set: PlacedSet; take
   }
 }
 
-async function reserveWanted(request: LeaseRequest, set: PlacedSet, chosen: Chosen): Promise<Chosen> {
+async function reserveWanted(request: LeaseRequest, set: PlacedSet, chosen: Candidate): Promise<Candidate> {
   const { files, elsewhere } = request
   const isTheirs = upstreamAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
   if (!isTheirs && reserveHere(request, chosen.address)) return chosen

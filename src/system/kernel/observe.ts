@@ -30,15 +30,15 @@ export async function observeHost(
   const routes =
     asked === 'all' ? allRoutes : asked.map((query) => toBatchLine(['route', 'show', 'table', 'all', ...query]))
   const queries = [...links, ...routes]
-  const output = await run({
-    file: 'ip',
-    args: ['-j', '-d', '-force', '-batch', '-'],
-    stdin: `${queries.join('\n')}\n`,
-  })
+  const output = await ask(run, queries)
   // -force goes on after a link that is not there; any other failure means we did not see.
   requireSeen(output, 'ip')
   const documents = readDocuments(output.stdout)
   return { links: readLinks(documents), routes: readRoutes(documents) }
+}
+
+function ask(run: Run, queries: readonly string[]): Promise<Output> {
+  return run({ file: 'ip', args: ['-j', '-d', '-force', '-batch', '-'], stdin: `${queries.join('\n')}\n` })
 }
 
 interface PodQuestion {
@@ -207,11 +207,7 @@ export async function observeHostLinks(
 ): Promise<{ host: ObservedNamespace; hostLinks: ReadonlyMap<string, string> }> {
   const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
   const queries = [...links, ...addresses.map((address) => toBatchLine(['route', 'get', address]))]
-  const output = await run({
-    file: 'ip',
-    args: ['-j', '-d', '-force', '-batch', '-'],
-    stdin: `${queries.join('\n')}\n`,
-  })
+  const output = await ask(run, queries)
   if (!noWay.test(output.stderr)) requireSeen(output, 'ip')
   const documents = readDocuments(output.stdout)
   const hostLinks = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
