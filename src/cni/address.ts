@@ -182,6 +182,11 @@ export function familyOf(text: string): Family {
   return text.includes(':') ? 6 : 4
 }
 
+/** An address with its full prefix length; a text that has a length stays. */
+export function asPrefix(text: string): string {
+  return text.includes('/') ? text : `${text}/${bitsOf(familyOf(text))}`
+}
+
 export function bareAddress(cidr: string): string {
   const slash = cidr.indexOf('/')
   return slash === -1 ? cidr : cidr.slice(0, slash)

@@ -3,13 +3,13 @@
 // them: the gateway by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import {
+  asPrefix,
   bareAddress,
   bitsOf,
+  canonicalNetwork,
   familyOf,
-  formatCidr,
   includes,
   isSubnet,
-  networkOf,
   parseAddress,
   parseCidr,
 } from '../cni/address.ts'
@@ -102,9 +102,8 @@ function hostAddress(cidr: string, dev: string): Op {
 function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly PodRoute[] {
   if (gateway === undefined) throw noGateway(address)
   const source = dad && familyOf(address) === 6 ? {} : { src: bareAddress(address) }
-  const cidr = parseCidr(address)
-  const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
-  const toGateway = { dst: `${gateway}/${bitsOf(familyOf(gateway))}`, ...source, scope: linkScope }
+  const subnet = canonicalNetwork(address)
+  const toGateway = { dst: asPrefix(gateway), ...source, scope: linkScope }
   return isSubnet(subnet) ? [toGateway, { dst: subnet, gw: gateway, ...source }] : [toGateway]
 }
 

@@ -5,6 +5,7 @@
 import type * as z from 'zod/mini'
 import {
   type Address,
+  asPrefix,
   bareAddress,
   bitsOf,
   familyOf,
@@ -61,13 +62,16 @@ export function sbrSpec(routing: Routing): SbrSpec {
   const { conf, ips, routes } = routing
   const { table } = conf
   if (table !== undefined) {
-    return { sources: ips.map(({ address }) => ({ from: hostCidr(address), table, routes: [] })), moved: [] }
+    return {
+      sources: ips.map(({ address }) => ({ from: asPrefix(bareAddress(address)), table, routes: [] })),
+      moved: [],
+    }
   }
   const tables = freeTables(ips.length, routing.usedTables)
   const sources = ips.map((ip, at) => {
     const table = tables[at] ?? firstTable
     return {
-      from: hostCidr(ip.address),
+      from: asPrefix(bareAddress(ip.address)),
       table,
       routes: tableRoutes(ip, routing).map((route) => ({ ...route, table })),
     }
@@ -106,7 +110,7 @@ export function routedBySource<
 /** The route to an address's own subnet, as the kernel adds it; none for a host address. */
 export function subnetRoutes({ address }: PodAddress): readonly PodRoute[] {
   const cidr = parseCidr(address)
-  if (cidr === undefined || cidr.prefixLength === (cidr.family === 4 ? 32 : 128)) return []
+  if (cidr === undefined || cidr.prefixLength === bitsOf(cidr.family)) return []
   const dst = formatCidr(networkOf(cidr))
   // With an IPv6 source the kernel wants the address to have passed DAD (net/ipv6/route.c).
   return [cidr.family === 4 ? { dst, scope: linkScope, src: bareAddress(address) } : { dst }]
@@ -196,10 +200,6 @@ function freeTables(count: number, used: ReadonlySet<number>): readonly number[]
     if (!used.has(table) && (table < 253 || table > 255)) tables.push(table)
   }
   return tables
-}
-
-function hostCidr(address: string): string {
-  return `${bareAddress(address)}/${bitsOf(familyOf(address))}`
 }
 
 export const sbr: Feature = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations to the arguments of one `ip` command each (ip-link(8), ip-address(8), ip-route(8)).
 
-import { bitsOf, familyOf } from '../cni/address.ts'
+import { asPrefix, bitsOf, familyOf } from '../cni/address.ts'
 import { hasControlCharacter } from '../cni/error.ts'
 import { asObject } from '../cni/json.ts'
 import type { PodRoute } from '../model/attachment.ts'
@@ -288,8 +288,7 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
 /** `default` and bare addresses as CIDRs. Only IPv6 routes have a `pref` (RTA_PREF, ip/iproute.c). */
 export function toCidr(dst: string, isIpv6: boolean): string {
   if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
-  if (dst.includes('/')) return dst
-  return `${dst}/${bitsOf(familyOf(dst))}`
+  return asPrefix(dst)
 }
 
 /** 0, which is `global`, is no scope worth saying again. */

@@ -2,7 +2,7 @@
 // Chains of other firewalls on the path of the pods' packets, to the node or through it, with rules in evaluation
 // order.
 
-import { bitsOf, familyOf } from '../../cni/address.ts'
+import { asPrefix } from '../../cni/address.ts'
 import { type ChainPlace, type ForeignRule, placeText } from '../../features/accept-place.ts'
 import { acceptMark, defaultMarkBit } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
@@ -59,7 +59,7 @@ async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[])
     const [, letter, set] = decides(rule) ? (/ip6? ([sd])addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
     if (set === undefined) return rule
     const asked = pods.map(async (pod) => ({ pod, code: (await run(setMember(base, set, pod))).code }))
-    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => asHost(pod))
+    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => asPrefix(pod))
     const { from, to, ...rest } = rule.matches
     const more = (end: RuleEnd, isMeant: boolean) => (isMeant ? withAddresses(end, held) : end)
     const ends = { from: more(from, letter === 's'), to: more(to, letter === 'd') }
@@ -75,10 +75,6 @@ function setMember({ family, table }: Extract<ChainPlace, { kind: 'nft' }>, set:
 
 function withAddresses({ addresses, links }: RuleEnd, more: readonly string[]): RuleEnd {
   return { addresses: [...addresses, ...more], links }
-}
-
-function asHost(address: string): string {
-  return `${address}/${bitsOf(familyOf(address))}`
 }
 
 async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<FirewallFacts> {

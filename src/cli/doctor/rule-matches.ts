@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whom a firewall's rule names, from its text as its tool shows it: a line of `iptables -S`, a rule of `nft -a list`.
 
-import { familyOf } from '../../cni/address.ts'
+import { asPrefix } from '../../cni/address.ts'
 import { withoutQuoted } from '../../tools/iptables.ts'
 
 /** Addresses as CIDRs, links by name, by the beginning of one (`cni*`), or as a set of nft (`@trusted`). */
@@ -50,9 +50,7 @@ const address = /(?<![\w.:])(?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f:]+)(?:\/\d+)?(?
 
 /** Every address in a text, those without a prefix as hosts. */
 function addressesIn(text: string): readonly string[] {
-  return [...text.matchAll(address)].map(([found]) => {
-    return found.includes('/') ? found : `${found}/${familyOf(found) === 6 ? 128 : 32}`
-  })
+  return [...text.matchAll(address)].map(([found]) => asPrefix(found))
 }
 
 /** Whom a line of `-S` names: -s, -d, -i, -o. */

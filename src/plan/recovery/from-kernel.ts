@@ -2,7 +2,7 @@
 // What links and tables of the kernel tell of an attachment whose record was lost: of a live one and of its network as
 // much as its rules and its place need to be built again after a flush; of any the elements that go with it.
 
-import { bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/address.ts'
+import { asPrefix, bareAddress, bitsOf, familyOf, includes, parseCidr } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import { gatewayLink } from '../../features/bridge-port.ts'
 import { reservationName } from '../../features/host-ports.ts'
@@ -102,6 +102,7 @@ export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surr
   const prefixes = (set: 'masq' | 'acceptnet' | 'keep' | 'hairpin' | 'acceptnew') =>
     ([4, 6] as const)
       .flatMap((family) => elementsIn(table.elements, `${set}${family}`))
+      // A prefix of one address is listed without its length.
       .map(({ key }) => key.map(asPrefix))
       .filter(([first = '']) => addresses.some((address) => isIn(first, address)))
   const firsts = (all: readonly (readonly string[])[]) => [...new Set(all.flatMap(([first]) => first ?? []))].sort()
@@ -185,11 +186,6 @@ function withGateway(address: string, way: ObservedLink): PodAddress {
 
 function isGlobal(cidr: string): boolean {
   return !cidr.startsWith('fe80:')
-}
-
-/** A prefix of one address is listed without its length. */
-function asPrefix(text: string): string {
-  return text.includes('/') ? text : `${text}/${bitsOf(familyOf(text))}`
 }
 
 function isIn(prefix: string, address: string): boolean {
