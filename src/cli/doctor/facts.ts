@@ -136,7 +136,6 @@ export interface StateFacts {
   /** Live pods with a rebuilt record that lacks links and addresses: these pods are not compared with the kernel. */
   readonly partial: readonly PodName[]
   readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
-  readonly podsNotLooked: number
   /** Reasons for pods that could not be entered, each reason once, with the number of its pods. */
   readonly podsNotSeen: readonly string[]
   readonly pendingCleanups: readonly AttachmentRecord[]

@@ -69,7 +69,6 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     elsewhere,
     partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
     pods: inside.filter(({ found }) => found.length > 0),
-    podsNotLooked: Math.max(0, pods.length - mostPods),
     podsNotSeen: reasonsOf(inside),
     pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),
     attachments: await judgeAll(context, listed),

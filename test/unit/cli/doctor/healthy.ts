@@ -35,7 +35,6 @@ export const state: StateFacts = {
   partial: [],
   elsewhere: [],
   pods: [],
-  podsNotLooked: 0,
   podsNotSeen: [],
   pendingCleanups: [],
   attachments: [],
