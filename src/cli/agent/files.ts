@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's files: the executable, the configuration, and obstacles to both.
 
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isSea } from 'node:sea'
 import type { Mode } from '../../model/attachment.ts'
@@ -12,6 +12,7 @@ import { readableText, readText, writeSynced } from '../../system/files/files.ts
 import { isOnHost } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { sweepTemporaries } from '../../system/store/sweep.ts'
+import { namesIfThere } from '../node/if-there.ts'
 import { settleProgram } from './program.ts'
 import type { RoundInput } from './round.ts'
 import { lookAtTemplate } from './template.ts'
@@ -111,10 +112,6 @@ function writeConfiguration(file: string, text: string): boolean {
 
 /** Configuration files that sort before trestle's; a runtime uses the first file (libcni, ConfFiles). */
 function sortsBefore(directory: string, name: string): readonly string[] {
-  try {
-    const names = readdirSync(directory).filter((each) => /\.(conf|conflist|json)$/.test(each))
-    return names.filter((each) => each < name).sort()
-  } catch {
-    return []
-  }
+  const names = namesIfThere(directory).filter((each) => /\.(conf|conflist|json)$/.test(each))
+  return names.filter((each) => each < name).sort()
 }

@@ -5,11 +5,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Cluster, changedElements } from '../../features/cluster.ts'
 import { elementOps } from '../../model/op.ts'
-import { execute } from '../../system/kernel/execute.ts'
+import { isTaken } from '../../system/kernel/execute.ts'
 import { readCluster, writeCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
-import { CommandError } from '../../tools/command-error.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
 import { repairRules } from './shared-port.ts'
@@ -36,11 +35,5 @@ export async function setCluster(context: CallContext, cluster: Cluster): Promis
 /** Changes the sets. Returns false where the table is not as the cluster before. */
 async function haveChanged({ run }: CallContext, before: Cluster, now: Cluster): Promise<boolean> {
   const { over, begun } = changedElements(before, now)
-  try {
-    await execute({ run }, [...elementOps(over, 'nft.del'), ...elementOps(begun)])
-    return true
-  } catch (error) {
-    if (error instanceof CommandError) return false
-    throw error
-  }
+  return await isTaken({ run }, [...elementOps(over, 'nft.del'), ...elementOps(begun)])
 }

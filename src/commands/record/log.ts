@@ -15,6 +15,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
+import { orElse } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
 import { masked } from '../../cni/secrets.ts'
 import { sha256 } from '../../model/sha256.ts'
@@ -176,11 +177,7 @@ function parentsOf(path: string): readonly string[] {
 }
 
 function seen(path: string): Stats | undefined {
-  try {
-    return lstatSync(path)
-  } catch {
-    return undefined
-  }
+  return orElse(() => lstatSync(path), undefined)
 }
 
 function isOwned({ uid }: Stats): boolean {

@@ -8,7 +8,7 @@ import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac } from '../../model/names.ts'
-import { isMaking, type Op, withoutRepeats } from '../../model/op.ts'
+import { isMaking, isOfRules, type Op, withoutRepeats } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
 import { isOursStill } from '../../plan/ipam/bridge-addresses.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
@@ -181,8 +181,8 @@ async function applyDifferences(
   differences: readonly Difference[],
   rules: readonly Op[],
 ): Promise<void> {
-  const missing = differences.map(({ op }) => op).filter((op) => !op.kind.startsWith('nft.'))
-  const needsRules = differences.some(({ op }) => op.kind.startsWith('nft.'))
+  const missing = differences.map(({ op }) => op).filter((op) => !isOfRules(op))
+  const needsRules = differences.some(({ op }) => isOfRules(op))
   // What route_localnet opens is closed by a rule, which comes first (afterRuleOps).
   const isSetting = (op: Op) => op.kind === 'sysctl.write'
   await executeWithRules({ run: context.run }, [

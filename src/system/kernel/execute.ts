@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { elementOps, elementsInTheWay, type Op } from '../../model/op.ts'
+import { elementOps, elementsInTheWay, isOfRules, type Op } from '../../model/op.ts'
 import { type TableFamily, tableRemoval } from '../../model/tables.ts'
 import type { Proof } from '../../plan/order/stage.ts'
 import {
@@ -49,6 +49,17 @@ export async function execute(place: Place, ops: readonly Op[]): Promise<readonl
   const failed = results.findLast((result) => result.status === 'rejected')
   if (failed) throw failed.reason
   return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+}
+
+/** Runs a plan; false where the kernel, or a tool, refuses it. */
+export async function isTaken(place: Place, ops: readonly Op[]): Promise<boolean> {
+  try {
+    await execute(place, ops)
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false
+    throw error
+  }
 }
 
 /**
@@ -193,10 +204,8 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
     const obstacles = table === 'absent' ? [] : elementsInTheWay(table.elements, ops)
     if (obstacles.length === 0) throw error
     await execute(place, elementOps(obstacles, 'nft.del'))
-    await execute(
-      place,
-      ops.filter((op) => op.kind.startsWith('nft.')),
-    )
+    const rules = ops.filter(isOfRules)
+    await execute(place, rules)
   }
 }
 
@@ -205,12 +214,5 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
  * help, nothing has changed. The plan has the elements of all attachments.
  */
 async function replaceTable(place: Place, ops: readonly Op[], table: TableFamily): Promise<boolean> {
-  const rules = ops.filter((op) => op.kind.startsWith('nft.'))
-  try {
-    await execute(place, [tableRemoval(table), ...rules])
-    return true
-  } catch (error) {
-    if (error instanceof CommandError) return false
-    throw error
-  }
+  return await isTaken(place, [tableRemoval(table), ...ops.filter(isOfRules)])
 }

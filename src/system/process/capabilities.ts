@@ -2,6 +2,7 @@
 // Which capability this process lacks: asked by STATUS, and where a tool or the kernel said no.
 
 import { readFileSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 
 /** What a capability is needed for. The kernel looks at it in the user namespace that owns the network namespace. */
 interface Capability {
@@ -64,10 +65,7 @@ function missingCapability({ name, use }: Capability): MissingCapability {
 }
 
 function effectiveSet(): bigint | undefined {
-  try {
-    const hex = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]
-    return hex === undefined ? undefined : BigInt(`0x${hex}`)
-  } catch {
-    return undefined
-  }
+  const status = orElse(() => readFileSync('/proc/self/status', 'latin1'), '')
+  const hex = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1]
+  return hex === undefined ? undefined : BigInt(`0x${hex}`)
 }

@@ -2,6 +2,7 @@
 // Who we are and whether another process still is: for lock and record owners (docs/design.md, "State").
 
 import { constants, readFileSync, readlinkSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
 import type { AttachmentRecord, ProcessIdentity } from '../../model/record.ts'
 
 /** This process. Reads four files of /proc. */
@@ -34,15 +35,8 @@ export function ofHost(path: string): string {
 
 /** The machine id (machine-id(5)), or the boot id where a machine has none. Nobody waits for the writer of a pipe. */
 export function machineId(): string {
-  try {
-    const flag = constants.O_RDONLY | constants.O_NONBLOCK
-    return (
-      readFileSync(ofHost('/etc/machine-id'), { encoding: 'latin1', flag: flag as unknown as string }).trim() ||
-      bootId()
-    )
-  } catch {
-    return bootId()
-  }
+  const flag = (constants.O_RDONLY | constants.O_NONBLOCK) as unknown as string
+  return orElse(() => readFileSync(ofHost('/etc/machine-id'), { encoding: 'latin1', flag }).trim(), '') || bootId()
 }
 
 /** USER_HZ is 100 on every Linux (proc(5), clock ticks). */

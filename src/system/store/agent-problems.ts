@@ -3,6 +3,8 @@
 // being ready, so that /readyz is silent about them.
 
 import { rmSync } from 'node:fs'
+import { orElse } from '../../cni/error.ts'
+import { parsedJson } from '../../cni/json.ts'
 import { type Problem, problemIds } from '../../plan/agent/problem.ts'
 import { readableText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
@@ -15,12 +17,8 @@ export function writeAgentProblems(problems: readonly Problem[]): void {
 
 /** The last report of an agent; none where it reported none, or the file is damaged. */
 export function readAgentProblems(): readonly Problem[] {
-  try {
-    const all: unknown = JSON.parse(readableText(problemsFile()) ?? '')
-    return Array.isArray(all) ? all.filter(isProblem) : []
-  } catch {
-    return []
-  }
+  const all = parsedJson(orElse(() => readableText(problemsFile()), '') ?? '')
+  return Array.isArray(all) ? all.filter(isProblem) : []
 }
 
 function isProblem(value: unknown): value is Problem {
