@@ -92,15 +92,16 @@ export const groupsOfNode: readonly Group[] = groups.filter((group) => group !==
  * The reason if the node is hidden; undefined on a node. A node in a container, as with kind, has its runtime beside
  * us.
  */
-export function containerReason(env: Readonly<Record<string, string | undefined>> = process.env): string | undefined {
-  if (linkIfThere('/proc/self/ns/pid') === firstPidNamespace || !isMarked(env)) return undefined
+export function containerReason(): string | undefined {
+  if (linkIfThere('/proc/self/ns/pid') === firstPidNamespace || !isMarked()) return undefined
   if (processesOf(nodePrograms).length > 0) return undefined
   const cure = 'run it on the node itself, or with its pid and network namespaces and its directories'
   return `it runs in a container that sees neither the processes nor the files of its node: ${cure}`
 }
 
 /** Kubernetes tells every pod the address of the API server; podman and systemd-nspawn set `container`. */
-function isMarked(env: Readonly<Record<string, string | undefined>>): boolean {
+function isMarked(): boolean {
+  const { env } = process
   const isNamed = Boolean(env['KUBERNETES_SERVICE_HOST'] || env['container'])
   return isNamed || existsSync('/run/.containerenv') || (existsSync('/.dockerenv') && isOverlay('/'))
 }

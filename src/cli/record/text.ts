@@ -6,9 +6,9 @@ import type { ExecLine } from '../../commands/record/schema.ts'
 import type { CallRecord } from './read.ts'
 
 /** A call in a few lines. */
-export function callText(record: CallRecord, now = Date.now()): string {
+export function callText(record: CallRecord): string {
   const { header, call, result, executions } = record
-  const age = ageOf(now - Date.parse(header.time))
+  const age = ageOf(Date.now() - Date.parse(header.time))
   const head = `${call.verb || 'a call without CNI_COMMAND'} ${outcomeOf(record)} ${age} ago (record ${header.id})\n`
   const error = [`code ${result.code ?? 'unknown'}: ${result.msg ?? (result.stdout.trim() || 'no error object')}`]
   const { details } = parseObject(result.stdout) ?? {}
@@ -29,7 +29,7 @@ export function callText(record: CallRecord, now = Date.now()): string {
 }
 
 /** Everything that a record has. */
-export function wholeText(record: CallRecord, now = Date.now()): string {
+export function wholeText(record: CallRecord): string {
   const { call, result, executions, node, pod, path } = record
   const environment = Object.entries(call.env)
     .map(([name, value]) => `${name}=${value}`)
@@ -37,7 +37,7 @@ export function wholeText(record: CallRecord, now = Date.now()): string {
   if (call.otherEnv.length > 0) environment.push(`and, by name only: ${call.otherEnv.join(' ')}`)
   const cut = call.stdinCut === undefined ? [] : [`(${call.stdinCut} more characters)`]
   const blocks = [
-    callText(record, now),
+    callText(record),
     titled('environment', environment.join('\n')),
     titled('standard input', [call.stdin ?? 'was not read', ...cut].join('\n')),
     titled('standard output', result.stdout),

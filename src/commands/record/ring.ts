@@ -25,9 +25,9 @@ export interface Kept {
 }
 
 /** The id of a call that began at `startedMs` (milliseconds since 1970): ids sort by time. */
-export function recordId(startedMs: number, pid = process.pid): string {
+export function recordId(startedMs: number): string {
   const [date = '', clock = ''] = timestamp(startedMs).split('T')
-  return `${date.replaceAll('-', '')}-${clock.slice(0, 8).replaceAll(':', '')}-${clock.slice(9, 12)}-${pid}`
+  return `${date.replaceAll('-', '')}-${clock.slice(0, 8).replaceAll(':', '')}-${clock.slice(9, 12)}-${process.pid}`
 }
 
 /** The longest record of a verb: a tenth of its room, and a whole pod network in any case. */

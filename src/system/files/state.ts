@@ -153,10 +153,10 @@ export function readState<T>(file: string, decode: (text: string) => T | undefin
 }
 
 /** Moves a file that cannot be read out of the way, for `doctor` to show; never throws. */
-export function setAside(path: string, root = stateRoot()): void {
+export function setAside(path: string): void {
   try {
-    makeDirectory(`${root}/damaged`)
-    renameSync(path, `${root}/damaged/${asideName(path, root)}.${Date.now()}`)
+    makeDirectory(`${stateRoot()}/damaged`)
+    renameSync(path, `${stateRoot()}/damaged/${asideName(path)}.${Date.now()}`)
   } catch {
     // Reported by whoever found it unreadable; it stays where it is.
   }
@@ -170,16 +170,16 @@ export function asideBelow(directory: string): readonly string[] {
   return asideOf(directory, /^_.+\.\d+$/)
 }
 
-function asideOf(path: string, rest: RegExp, root = stateRoot()): readonly string[] {
-  const beginning = asideName(path, root)
-  return namesIn(`${root}/damaged`)
+function asideOf(path: string, rest: RegExp): readonly string[] {
+  const beginning = asideName(path)
+  return namesIn(`${stateRoot()}/damaged`)
     .filter((name) => name.startsWith(beginning) && rest.test(name.slice(beginning.length)))
-    .map((name) => `${root}/damaged/${name}`)
+    .map((name) => `${stateRoot()}/damaged/${name}`)
 }
 
 /** Its place in the state directory; `.` and the time follow. */
-function asideName(path: string, root: string): string {
-  return path.slice(root.length + 1).replaceAll('/', '_')
+function asideName(path: string): string {
+  return path.slice(stateRoot().length + 1).replaceAll('/', '_')
 }
 
 function networkFilesAt(directory: string): NetworkFiles {
