@@ -34,22 +34,24 @@ const askedFor = /"(?:record|log)"/i
 /** More of standard error is not kept. */
 const mostStderr = 64 * 1024
 
-/** Keeps a call where something asks for that. No function of it throws: no verdict depends on what is kept. */
+/**
+ * Keeps a call where something asks for that: no verdict depends on what is kept. The answer of a plugin in trestle's
+ * place is no part of that: where it fails, the call fails.
+ */
 export function openKeeper(env: Environment) {
   noteExecutions()
   const root = stateRoot()
   const isSwitched = existsSync(switchFile(root))
   let [stdin, stderr]: [string | undefined, string] = [undefined, '']
   let asked: Asked | undefined
+  const switched = () => (isSwitched ? (unlessItFails(() => readSwitch(root)) ?? {}) : {})
   return {
     /** Before the verb. A promise: the answer of another plugin, or a given one, in place of the verb's. */
     onStdin: (text: string): Promise<DispatchOutput> | undefined => {
       stdin = text
       if (!isSwitched && !askedFor.test(text)) return undefined
-      return unlessItFails(() => {
-        asked = askedBy(env, text, isSwitched ? readSwitch(root) : {})
-        return answerInPlace(asked, env, text)
-      })
+      asked = askedBy(env, text, switched())
+      return answerInPlace(asked, env, text)
     },
     onStderr: (text: string) => {
       if (stderr.length < mostStderr) stderr += text
@@ -61,7 +63,7 @@ export function openKeeper(env: Environment) {
       const seen = { ...(stdin === undefined ? {} : { stdin }), stdout, stderr, exitCode, ms: nowMs() }
       unlessItFails(() => {
         // Also of a call whose standard input could not be read.
-        const about = asked ?? askedBy(env, stdin ?? '', isSwitched ? readSwitch(root) : {})
+        const about = asked ?? askedBy(env, stdin ?? '', switched())
         keep({ root, env, about, seen, executions: [...executions, ...about.ofPlugin] })
       })
     },
@@ -84,9 +86,9 @@ function askedBy(env: Environment, stdin: string, bySwitch: Settings): Asked {
   const conf = parseObject(stdin) ?? {}
   const subject = subjectOf(env, conf)
   const settings = { ...settingsOf(conf), ...bySwitch }
-  const node = isRecorded(settings, subject) ? nodeWorld(stateRoot(), subject) : undefined
+  const node = isRecorded(settings, subject) ? nodeAround(stateRoot(), subject) : undefined
   // Another plugin that delegates to trestle passes its own configuration on.
-  const isOwnType = ownTypes().includes(String(conf['type']))
+  const isOwnType = ownTypes().includes(conf['type'] as string)
   return { subject, settings, node, isOwnType, ofPlugin: [], startedMs: Date.now() - nowMs() }
 }
 
@@ -95,7 +97,7 @@ function answerInPlace(asked: Asked, env: Environment, stdin: string): Promise<D
   const { wraps: plugin, answers } = standInOf(asked)
   if (plugin !== undefined) {
     // trestle undoes what a failed ADD has made, and other plugins may leave that to DEL.
-    if (asked.subject.verb === 'ADD') asked.podLinks = podLinks(asked.subject.netns)
+    if (asked.subject.verb === 'ADD') asked.podLinks = unlessItFails(() => podLinks(asked.subject.netns))
     return answerOfPlugin({ plugin, ownTypes: ownTypes(), env, stdin }, (each) => asked.ofPlugin.push(each))
   }
   return answers ? Promise.resolve(givenAnswer(asked.settings.answer ?? {}, asked.subject.verb, stdin)) : undefined
@@ -125,13 +127,19 @@ function keep({ root, env, about, seen, executions }: Answered): void {
   const [isFailure, isAsked] = [seen.exitCode !== 0 && areFailuresKept(root), isRecorded(settings, subject)]
   if (!isFailure && !isAsked) return
   const isFailedAdd = seen.exitCode !== 0 && subject.verb === 'ADD' && subject.netns !== ''
-  const node = about.node ?? nodeWorld(root, subject)
-  const pod = isFailedAdd ? podWorld(subject.netns, about.podLinks) : undefined
+  const node = about.node ?? nodeAround(root, subject)
+  const pod = isFailedAdd ? unlessItFails(() => podWorld(subject.netns, about.podLinks)) : undefined
   const isNetnsAbsent = subject.netns !== '' && !existsSync(subject.netns)
   const around = { node, pod, isNetnsAbsent }
   const recorded = { id: recordId(startedMs), startedMs, subject, env, seen, executions, standIn, ...around }
   if (isFailure) unlessItFails(() => keepIn('failures', { root, recorded }))
   if (isAsked) unlessItFails(() => keepIn('records', { root, recorded, calls: settings.record?.keep ?? usualKeep }))
+}
+
+/** A node that cannot be looked at ends neither the record nor the call. */
+function nodeAround(root: string, subject: Subject): NodeWorld {
+  const unknown: NodeWorld = { type: 'world', of: 'node', links: [], state: {}, isStateWhole: false }
+  return unlessItFails(() => nodeWorld(root, subject)) ?? unknown
 }
 
 function keepIn(ring: RingName, { root, recorded, calls }: { root: string; recorded: Recorded; calls?: number }): void {

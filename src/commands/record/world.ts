@@ -3,13 +3,14 @@
 // pod its links, addresses and routes, because a runtime deletes the namespace of a failed ADD at once.
 
 import { spawnSync } from 'node:child_process'
-import { existsSync, lstatSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync } from 'node:fs'
 import { orElse } from '../../cni/error.ts'
 import { networkDirName } from '../../model/names.ts'
-import { namesIn } from '../../system/files/files.ts'
+import { namesIn, readableText } from '../../system/files/files.ts'
 import { closeNetns, openNetns } from '../../system/kernel/netns.ts'
 import { defaultRouteLinks4, defaultRouteLinks6 } from '../../system/kernel/uplink.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
+import { readDocuments } from '../../tools/ip.ts'
 import type { NodeWorld, PodWorld } from './schema.ts'
 
 /** Of a network with hundreds of pods a part is kept: to read all of it would hold up each call. */
@@ -73,7 +74,9 @@ function stateOf(root: string, name: string): { files: NodeWorld['state']; isWho
     bytes += stat.size
     isWhole &&= bytes <= most.bytes && Object.keys(files).length < most.files
     if (!isWhole) return
-    const text = readFileSync(`${root}/${path}`, 'utf8')
+    // Another call may have removed it since.
+    const text = readableText(`${root}/${path}`)
+    if (text === undefined) return
     if (path.startsWith('ports/') && isOfDead(text)) return
     files[path] = isOfDead(text) ? { text, isOfDead: true } : { text }
     seen.set(stat.ino, path)
@@ -127,7 +130,7 @@ function inPod<T>(path: string, look: (show: Show) => T | undefined): T | undefi
   }
 }
 
-/** `fd`: descriptor 3 of the program. Each line of the answer is a list. */
+/** `fd`: descriptor 3 of the program. Of a kind of link that the kernel has not loaded `ip` prints an empty entry. */
 function shownBy(
   file: string,
   args: readonly string[],
@@ -138,5 +141,5 @@ function shownBy(
   const options = { encoding: 'utf8' as const, timeout: toolMs, maxBuffer: 16 * 1024 * 1024, env, stdio, input }
   const { status, stdout } = spawnSync(file, args, options)
   if (status !== 0) return undefined
-  return stdout.split('\n').flatMap((line) => (line.trim() === '' ? [] : (JSON.parse(line) as PodWorld['links'])))
+  return [...readDocuments(stdout)] as PodWorld['links']
 }

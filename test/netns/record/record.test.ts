@@ -26,6 +26,16 @@ afterEach(() => {
 
 const record = (...words: string[]) => command(host, 'record', ...words)
 
+/** A directory with an `ip` that answers the look at the node's links with `text`. */
+function withIp(text: string): string {
+  const look = `[ "$*" = "-j -d -batch -" ] && { cat >/dev/null; echo '${text}'; exit; }`
+  writeFileSync(`${path}/ip`, `#!/bin/sh\n${look}\nPATH='${process.env['PATH']}' exec ip "$@"\n`, { mode: 0o755 })
+  return `${path}:${process.env['PATH']}`
+}
+
+/** What iproute2 prints of bridges where the kernel has no module for them, and what no iproute2 prints. */
+const oddNodes = ['[{},{}]', '[{"ifname":"odd"}]']
+
 describe('trestle record on', () => {
   it('records each call until off, each line valid by the schema', () => {
     expect(record('on').stdout).toContain('records each call')
@@ -115,6 +125,19 @@ describe('the key record', () => {
     host.cni('STATUS', conf)
     host.cni('STATUS', { ...conf, record: false })
     expect(recordFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL'])
+  })
+
+  it.each(oddNodes)('stands in for a plugin and keeps failed calls where `ip` prints %s of the node', (links) => {
+    const env = { PATH: withIp(links) }
+    writeFileSync(`${path}/other`, `#!/bin/sh\necho '{"cniVersion":"1.1.0","dns":{}}'\n`, { mode: 0o755 })
+    const wrapped = host.cni('ADD', { ...conf, record: { wrap: 'other' } }, { netns, args, path, env })
+    expect(wrapped.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
+    const answered = host.cni('ADD', { ...conf, record: { answer: { ADD: { dns: {} } } } }, { netns, args, env })
+    expect(answered.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
+    expect(recordFiles(host, 'records', 'ADD')).toHaveLength(2)
+    expect(host.cni('ADD', { ...conf, mtu: 'x', log: true }, { netns, args, env }).code).toBe(1)
+    expect(recordFiles(host, 'failures', 'ADD')).toHaveLength(1)
+    expect(host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout).toBe('')
   })
 
   it('wrap: runs another plugin with its input, and answers byte for byte', () => {
