@@ -5,7 +5,7 @@
 // What another attachment has reserved is nobody's to take. Rare, so that it may take a process for each pod.
 
 import { existsSync } from 'node:fs'
-import { bareAddress } from '../../cni/address.ts'
+import { bareAddress, bitsOf, familyOf } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import { isInPodAlone } from '../../drivers/drivers.ts'
@@ -13,9 +13,16 @@ import { hostPortsOf, reservationName } from '../../features/host-ports.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
-import { forwardingKey } from '../../model/op.ts'
+import { forwardingKey, mainTable } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { isPlaced, portNamesTo, type SeenPod, seenAttachment, seenNetwork } from '../../plan/recovery/from-kernel.ts'
+import {
+  addressesByMac,
+  isPlaced,
+  portNamesTo,
+  type SeenPod,
+  seenAttachment,
+  seenNetwork,
+} from '../../plan/recovery/from-kernel.ts'
 import {
   merged,
   type Rediscovered,
@@ -49,7 +56,7 @@ import {
   writeNetwork,
 } from '../../system/store/records.ts'
 import { intentReservedBy, reservationHolder, reserveAgain } from '../../system/store/reservations.ts'
-import { cachedAttachments, isOfThisBoot } from '../../system/upstream/read-libcni-cache.ts'
+import { cachedAttachment, cachedAttachments, isOfThisBoot } from '../../system/upstream/read-libcni-cache.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks, openIfThere } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
@@ -175,7 +182,7 @@ function isOwner(name: string): boolean {
 // The look.
 
 /**
- * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose
+ * `unsure`: attachments that live, as their links tell, and whose addresses nothing tells. `unnamed`: pods whose
  * link has lost its alias, of the network of `remembered`: their container id is the link's name.
  */
 interface Rediscovery {
@@ -216,8 +223,8 @@ type PodWithoutRecord = Rediscovered & SeenPod & { readonly isNamed: boolean }
 /** The pods behind such links. `links`: those to look at; absent: all that may be ours; `host`: what was looked at. */
 export async function podsWithoutRecord(context: CallContext, remembered?: NetConf, links?: readonly string[]) {
   const { all, host } = await linksWithoutRecord(context, { remembered, links })
-  const pods = await podsBehind(context, all)
-  const isSeen = ({ link }: LinkOf) => pods.some((pod) => pod.link === link)
+  const pods = await podsBehind(context, all, host)
+  const isSeen = ({ link }: LinkOf) => pods.some((pod) => pod.link === link && pod.addresses.length > 0)
   return { host, pods, unsure: all.filter((each) => each.isNamed && !isSeen(each)).map(({ key }) => key) }
 }
 
@@ -258,7 +265,11 @@ function isWithoutRecord(key: AttachmentKey): boolean {
 }
 
 /** What the other ends have, of those that are in a namespace which can be found. */
-async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promise<readonly PodWithoutRecord[]> {
+async function podsBehind(
+  context: CallContext,
+  links: readonly LinkOf[],
+  host: ObservedNamespace,
+): Promise<readonly PodWithoutRecord[]> {
   if (links.length === 0) return []
   const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
   const paths = await netnsPaths(context.cleanup, ids)
@@ -267,9 +278,31 @@ async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promi
     const { key, link } = each
     const path = paths.get(link.peerNetnsId ?? -1)
     const pod = path === undefined ? undefined : await lookInto(context, path, { ...key, index: link.index })
-    if (pod !== undefined) found.push({ ...each, ...pod, addresses: globalOf(pod.end), ports: [] })
+    if (pod === undefined) continue
+    const end = await withAddresses(context, { key, link, end: pod.end }, host)
+    found.push({ ...each, netns: pod.netns, end, addresses: globalOf(end), ports: [] })
   }
   return found
+}
+
+/** gVisor and KubeVirt take the addresses off the pod's end: the host's routes, its MAC or libcni tell them. */
+async function withAddresses(context: CallContext, pod: SeenPod, host: ObservedNamespace): Promise<ObservedLink> {
+  const { key, link, end } = pod
+  if (globalOf(end).length > 0) return end
+  const seen = link.master === undefined ? await routedOver(context, link) : addressesByMac(pod, host.links)
+  const cached = cachedAttachment(key)
+  const told = cached === undefined ? [] : podIpsOf(cached).map(({ address }) => address)
+  // libcni knows the prefix length, which a route does not tell.
+  const all = new Map([...seen, ...told].map((cidr) => [bareAddress(cidr), cidr]))
+  return { ...end, addresses: [...all.values()] }
+}
+
+/** The single addresses that the host routes over a link, which has gateways of its own. One process. */
+async function routedOver({ cleanup }: CallContext, { name, addresses }: ObservedLink): Promise<readonly string[]> {
+  const asked = (['0.0.0.0/0', '::/0'] as const).map((all) => ['root', all, 'dev', name] as const)
+  const { routes } = await observeHost(cleanup, [], asked)
+  const routed = (routes.get(mainTable) ?? []).map(({ dst }) => dst)
+  return routed.filter((dst) => dst.endsWith(`/${bitsOf(familyOf(dst))}`) && !addresses.includes(dst))
 }
 
 /** With what the kernel shows of each, and of networks that nothing else is known of. */
@@ -423,7 +456,7 @@ function missingOfFound(
   const reserved = rediscoveredReservations(found)
   const isMissing = !isRecorded() || reserved.some(isNobodys)
   // What has been seen of it before is in its record (missingOfRecord).
-  if (!isMissing || findFinished(files, key)?.seen !== undefined) return []
+  if (!isMissing || (findFinished(files, key)?.seen?.ips ?? []).length > 0) return []
   const mend = async () => {
     const lock = { ...attachmentLock(context, key, 'write its record again'), waitMs: removalWaitMs }
     await withLock(lock, async () => {

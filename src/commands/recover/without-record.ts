@@ -84,8 +84,9 @@ export async function reserveWhatItHas(
     // A chained part has the link and the addresses of the main one.
     const [pod] = isLinked ? (await podsWithoutRecord(context, undefined, [link])).pods : []
     if (pod === undefined && !isTold) return
-    const believed = isTold && (isCertain || pod === undefined) ? told : nothing
-    const all = [...(pod?.addresses ?? []), ...believed.addresses]
+    const shown = pod?.addresses ?? []
+    const believed = isTold && (isCertain || shown.length === 0) ? told : nothing
+    const all = [...shown, ...believed.addresses]
     const addresses = [...new Set(all)].filter((address) => !isRecorded(key, address))
     const ports = withPortsTo(await observeTables(context.cleanup), {
       addresses,

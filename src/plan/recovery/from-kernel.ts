@@ -15,7 +15,7 @@ import type {
   PodAddress,
   VlanGateway,
 } from '../../model/attachment.ts'
-import { isPodLinkName, linkLocalCidr } from '../../model/names.ts'
+import { isPodLinkName, linkLocalCidr, podLinkMac } from '../../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
 import { type Element, elementAt, elementsIn, keyText } from '../../model/op.ts'
 import type { SetName } from '../../model/tables.ts'
@@ -37,6 +37,20 @@ interface Surroundings {
 /** Whether its link is where it belongs: not where its bridge is gone. A routed pod's link has the gateways. */
 export function isPlaced({ link }: SeenPod): boolean {
   return link.master !== undefined || link.addresses.some(isGlobal)
+}
+
+/** The IPv4 address in the bridge's prefix that the MAC of the pod's end was made of (podLinkMac). */
+export function addressesByMac({ key, link, end }: SeenPod, links: Surroundings['links']): readonly string[] {
+  const bridge = links.get(link.master ?? '')
+  const address = end.mac
+    .split(':')
+    .slice(2)
+    .map((byte) => Number.parseInt(byte, 16))
+    .join('.')
+  const prefixes = bridge === undefined ? [] : bridgeOf(bridge, links).addresses
+  return prefixes
+    .filter((cidr) => isIn(cidr, asPrefix(address)) && podLinkMac(key, asPrefix(address)) === end.mac)
+    .map((cidr) => `${address}/${cidr.split('/')[1]}`)
 }
 
 /** The attachment, without what no rule needs: the pod's routes, sysctls, limits. */
@@ -97,7 +111,10 @@ export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surr
   const [master] = pods.flatMap(({ link }) => link.master ?? [])
   const found = master === undefined ? undefined : links.get(master)
   const bridge = found && bridgeOf(found, links)
-  const addresses = pods.flatMap(({ end }) => end.addresses.filter(isGlobal))
+  const own = pods.flatMap(({ end }) => end.addresses.filter(isGlobal))
+  // Where nothing tells a pod's address, its gateway is in the same prefixes.
+  const gateways = [...(bridge?.addresses ?? []), ...pods.flatMap(({ link }) => link.addresses.filter(isGlobal))]
+  const addresses = own.length > 0 ? own : gateways
   const families = new Set(addresses.map(familyOf))
   const prefixes = (set: 'masq' | 'acceptnet' | 'keep' | 'hairpin' | 'acceptnew') =>
     ([4, 6] as const)

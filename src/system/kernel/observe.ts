@@ -16,8 +16,8 @@ import { readKey } from './kernel-files.ts'
 /** Every route. A batch takes no -6: the root prefix says the family. */
 const allRoutes = ['route show table all root 0.0.0.0/0', 'route show table all root ::/0']
 
-/** Routes to a prefix, inside it (`root`), or to what it is in (`match`). */
-type RouteQuery = readonly [selector: 'exact' | 'root' | 'match', prefix: string]
+/** Routes to a prefix, inside it (`root`), or to what it is in (`match`); those over a link alone. */
+type RouteQuery = readonly [selector: 'exact' | 'root' | 'match', prefix: string, ...over: [] | ['dev', string]]
 
 /** Links of the host, those of `names` that exist, and the routes that are asked for. One process. */
 export async function observeHost(

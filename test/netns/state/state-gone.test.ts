@@ -67,6 +67,17 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     expectNothingLeft(host, before)
   })
 
+  it('gives no address away that libcni alone remembers, of whichever network the next ADD is', () => {
+    runtime.write({ ...list, plugins: [{ ...plugin, podcidr: 'fd00:240::/64' }] })
+    const { netns, added } = add('one')
+    host.run('ip', ['-n', netns.slice('/run/netns/'.length), 'addr', 'flush', 'dev', 'eth0'])
+    for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+    const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
+    attach(host, other, { id: 'c2' })
+    expect(reserved('networks/gone/addresses')).toEqual([addressIn(added).replace(/\/.*/, '')])
+    expect(addressIn(add('two').added)).not.toBe(addressIn(added))
+  })
+
   it('is not taken for removed where the last pod was deleted just now, and libcni has not forgotten it yet', () => {
     const conf = { ...plugin, name: 'gone', cniVersion: '1.0.0', removeWhenEmpty: true }
     runtime.write({ ...list, plugins: [conf] })

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { reservedPorts } from '../../support/faults/process-identities.ts'
+import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
@@ -56,6 +57,37 @@ describe('state that was removed under live pods that nobody else remembers', ()
     const other = { ...mapped, name: 'other', bridge: 'br-other', podcidr: undefined, ipam }
     expectError(host.cni('ADD', other, { id: 'c2', netns: host.pod('c2') }), 104, 'container c1')
     expectSilent(host.cni('DEL', conf, pod.call))
+    expectNothingLeft(host, host.before)
+  })
+
+  it.each([
+    ['bridge', { podcidr: '10.240.0.0/24' }],
+    ['ptp', { mode: 'ptp' }],
+  ])('keeps what a pod has whose interface has no address of its own, as with gVisor: %s', (_, more) => {
+    const [plain, withPorts] = [conf, mapped].map((each) => ({ ...each, ...more })) as [typeof conf, typeof mapped]
+    const pod = attach(host, withPorts)
+    const elements = (): string => {
+      const { stdout } = host.run('nft', ['list', 'table', 'inet', 'trestle'])
+      return stdout.slice(0, stdout.indexOf('chain ')).replace(/\s+/g, ' ')
+    }
+    const whole = elements()
+    host.run('ip', ['-n', pod.netns.slice('/run/netns/'.length), 'addr', 'flush', 'dev', 'eth0'])
+    removeState()
+    expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])).toMatchObject({ code: 0 })
+    expect(elements()).toBe(whole)
+    expect(attach(host, plain, { id: 'c2' }).result.ips).not.toContainEqual(pod.result.ips[0])
+    expectError(host.cni('ADD', withPorts, { id: 'c3', netns: host.pod('c3') }), 104, 'container c1')
+    expect(host.state.names('addresses')).toHaveLength(2 * pod.result.ips.length)
+
+    for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', plain, { id }))
+    expectNothingLeft(host, host.before)
+  })
+
+  it('DEL leaves nothing of a pod whose interface has no address of its own', () => {
+    const pod = attach(host, mapped)
+    host.run('ip', ['-n', pod.netns.slice('/run/netns/'.length), 'addr', 'flush', 'dev', 'eth0'])
+    removeState()
+    expectSilent(later(host, 'DEL', { conf: mapped, pod }))
     expectNothingLeft(host, host.before)
   })
 
