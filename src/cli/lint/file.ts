@@ -15,6 +15,7 @@ import { type Form, formOf, type ListRead, type PluginEntry, readList } from './
 import { rangesInUse } from './node.ts'
 import { keysWithoutEffect, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
+import { refusedValues } from './refusals.ts'
 import { ipamProblems, ownSemantics, pluginSemantics, portmapPlugin } from './semantics.ts'
 import { readSource } from './source.ts'
 import { isPlaceholder, placeholders, standInsOf } from './templates.ts'
@@ -192,7 +193,7 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   // A plugin that lint does not know may give the default route, as tc-redirect-tap of Firecracker does to its guest.
   const areAllKnown = about.list.plugins.every(({ conf: each }) => isKnownType(lookUp(each, 'type')))
   const ofIpam = ipamProblems(entry, type, head).filter(({ id }) => areAllKnown || id !== 'no-default-route')
-  found.push(...valueProblems(entry, type), ...ofIpam, ...ipamTypeMissing(entry, type))
+  found.push(...valueProblems(entry, type), ...refusedValues(entry, type), ...ofIpam, ...ipamTypeMissing(entry, type))
   // The effect on pods does not matter if the plugin refuses each ADD.
   if (found.length === 0) found.push(...portmapPlugin(entry))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })

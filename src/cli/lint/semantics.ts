@@ -179,7 +179,8 @@ function asUpstream(found: Found): Found {
   return { ...found, cause: 'host-local has nothing to allocate from: ADD is refused (code 7)', cure }
 }
 
-function placesIn(ipam: Fields): readonly Place[] {
+/** The ranges and addresses of host-local or static, with keys as these write them. */
+export function placesIn(ipam: Fields): readonly Place[] {
   const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
   const ranges = sets.flatMap((set: unknown, i) =>
     (Array.isArray(set) ? set : []).map((range: unknown, j) => placeOf(range, 'subnet', ['ipam', 'ranges', i, j])),
@@ -238,16 +239,18 @@ function publicRange({ network, steps }: Place): readonly Found[] {
 
 const defaults = ['0.0.0.0/0', '::/0']
 
-/** Default routes without a working gateway, and missing ones although ipMasq implies traffic to the outside. */
+/** A default route without a working gateway, and no route at all although ipMasq implies traffic to the outside. */
 function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found[] {
   const routes = Array.isArray(ipam['routes']) ? ipam['routes'].filter(isObject) : []
   const toAll = routes.filter(({ dst }) => defaults.includes(String(dst)))
   const isDefault = conf['isDefaultGateway'] === true
   if (type !== 'bridge' && type !== 'ptp') return []
-  if (conf['ipMasq'] === true && !isDefault && toAll.length === 0) {
+  if (conf['ipMasq'] === true && !isDefault && routes.length === 0) {
     const message = 'ipMasq is set, and pods have no default route'
     return [{ id: 'no-default-route', message, steps: ['ipMasq'] }]
   }
+  // The gateway that host-local assumes; static assumes none, and the route is to the link.
+  if (ipam['type'] !== 'host-local') return []
   const isGateway = type === 'ptp' || isDefault || conf['isGateway'] === true
   const lost = toAll.filter(({ gw }) => gw === undefined)
   if (isGateway || lost.length === 0 || placesIn(ipam).some(({ value }) => value['gateway'] !== undefined)) return []

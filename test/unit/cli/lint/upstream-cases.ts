@@ -85,4 +85,91 @@ const ofAddresses: typeof cases = [
   ['a fixed address of a pair', fixed('10.1.2.0/31'), []],
 ]
 
-export const upstreamCases: typeof cases = [...ofLibcni, ...ofPlugins, ...ofAddresses]
+const masquerading = (ipam: object) => upstream({ type: 'bridge', isGateway: true, ipMasq: true, ipam })
+const defaultRoute = { routes: [{ dst: '0.0.0.0/0' }] }
+
+/** Routes of ipam, with which pods reach others all the same. */
+const ofRoutes: typeof cases = [
+  [
+    'no route at all behind a masquerade',
+    masquerading(pool),
+    ['no-default-route "ipMasq" ipMasq is set, and pods have no default route'],
+  ],
+  ['routes to some networks behind a masquerade', masquerading({ ...pool, routes: [{ dst: '10.0.0.0/8' }] }), []],
+  [
+    'a default route over a bridge that is no gateway',
+    upstream({ type: 'bridge', ipam: { ...pool, ...defaultRoute } }),
+    ['gateway-of-nobody "routes" the default route goes to 10.1.2.1, which does not exist: the bridge is no gateway'],
+  ],
+  [
+    'the same of static, which assumes no gateway',
+    upstream({ type: 'bridge', ipam: { type: 'static', addresses: [{ address: '10.1.2.7/24' }], ...defaultRoute } }),
+    [],
+  ],
+]
+
+const pool6 = { type: 'host-local', ranges: [[{ subnet: '10.1.2.0/24' }], [{ subnet: 'fd00:1::/64' }]] }
+
+/** What a plugin refuses although each value is one of its kind (plugins 1.9.1, tried). */
+const ofRefusals: typeof cases = [
+  [
+    'hairpinMode with promiscMode',
+    upstream({ type: 'bridge', hairpinMode: true, promiscMode: true, ipam: pool }),
+    ['invalid-value "promiscMode" plugins[0].promiscMode: excludes hairpinMode'],
+  ],
+  ['promiscMode alone', upstream({ type: 'bridge', hairpinMode: false, PromiscMode: true, ipam: pool }), []],
+  ...['bridge', 'ptp'].map((type): (typeof cases)[number] => [
+    `an MTU of ${type} that IPv6 does not have`,
+    upstream({ type, mtu: 1000, ipam: pool6 }),
+    [
+      'invalid-value "mtu" plugins[0].mtu: 1000 is too short for the IPv6 addresses of ipam: the kernel wants 1280 bytes',
+    ],
+  ]),
+  ['the shortest MTU of IPv6', upstream({ type: 'ptp', mtu: 1280, ipam: pool6 }), []],
+  ['a short MTU for IPv4', upstream({ type: 'ptp', mtu: 1000, ipam: pool }), []],
+  [
+    'a rate without a burst, and a burst without a rate',
+    chained({ type: 'bandwidth', ingressRate: 1000, ingressBurst: 0, egressBurst: 1000 }),
+    [
+      'invalid-value "ingressRate" plugins[1].ingressRate: needs ingressBurst',
+      'invalid-value "egressBurst" plugins[1].egressBurst: needs egressRate',
+    ],
+  ],
+  ['rates of 0', chained({ type: 'bandwidth', ingressRate: 0, egressRate: 1000, egressBurst: 1000 }), []],
+  [
+    'sysctls that are not of the network',
+    chained({ type: 'tuning', sysctl: { 'kernel.shmmax': '1', net: '1' } }),
+    [
+      'invalid-value "kernel.shmmax" plugins[1].sysctl.kernel.shmmax: is no setting of the network',
+      'invalid-value "net" plugins[1].sysctl.net: is no setting of the network',
+    ],
+  ],
+  [
+    'sysctls of the network, in both spellings',
+    chained({ type: 'tuning', sysctl: { 'net.ipv4.conf.IFNAME.arp_notify': '1', 'net/core/somaxconn': '9' } }),
+    [],
+  ],
+  [
+    'a MAC that is none',
+    chained({ type: 'tuning', mac: 'a:0:0:0:0:1' }),
+    ['invalid-value "mac" plugins[1].mac: "a:0:0:0:0:1" is not a MAC address'],
+  ],
+  [
+    'a MAC of a group',
+    chained({ type: 'tuning', mac: '01:00:5e:00:00:01' }),
+    ['invalid-value "mac" plugins[1].mac: "01:00:5e:00:00:01" is not a unicast MAC address'],
+  ],
+  ['a MAC with hyphens', chained({ type: 'tuning', mac: '0a-00-00-00-00-01' }), []],
+  [
+    'a mark and a chain that marks',
+    chained({ type: 'portmap', markMasqBit: 5, externalSetMarkChain: 'X', capabilities: { portMappings: true } }),
+    ['invalid-value "markMasqBit" plugins[1].markMasqBit: excludes externalSetMarkChain'],
+  ],
+  [
+    'a mark, and null for the chain',
+    chained({ type: 'portmap', markMasqBit: 5, externalSetMarkChain: null, capabilities: { portMappings: true } }),
+    [],
+  ],
+]
+
+export const upstreamCases: typeof cases = [...ofLibcni, ...ofPlugins, ...ofAddresses, ...ofRoutes, ...ofRefusals]
