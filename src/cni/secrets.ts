@@ -16,19 +16,25 @@ const secretWord = [
     'passcode',
     'passwd',
     'pwd',
-    'pass(?![a-z])',
+    'pass(?:key|(?![a-z]))',
     'cred(?:ential|s?(?![a-z]))',
   ],
   ...['cookie', 'community', '(?<![a-z])(?:pw|pin|otp)(?![a-z])'],
   ...['(?:api|private|client|access|account|encryption|shared|signing)[_-]?key', 'auth(?!or)', 'psk', 'signature'],
-  ...['session[_-]?(?:id|key)', 'bearer', '(?<![a-z])sig(?![a-z])', 'etcd[_-]?key(?!file)'],
+  ...['session[_-]?(?:id|key)', 'bearer', '(?<![a-z])sig(?![a-z])', '(?:etcd|tls|fastopen)[_-]?key(?!file)'],
 ].join('|')
+
+/**
+ * Behind a name: the name is none of a setting of the kernel's network, which only sounds like a secret's, like
+ * `net.ipv4.tcp_syncookies`, but for two.
+ */
+const noSetting = '(?:(?<=stable_secret|fastopen_key)|(?<!(?<![\\w.-])net[./][\\w./-]{0,120}))'
 
 /**
  * A name that sounds like that of a secret; authorization is the only such name with `author`. Bounded: without a bound
  * a long text of dots and letters takes quadratic time.
  */
-const key = `[\\w.-]{0,60}(?:${secretWord}|authorization)[\\w.-]{0,60}`
+const key = `[\\w.-]{0,60}(?:${secretWord}|authorization)[\\w.-]{0,60}${noSetting}`
 
 type Rule = readonly [pattern: RegExp, replacement: string]
 
@@ -46,12 +52,15 @@ function rules(): readonly Rule[] {
     ],
     [/\b(bearer|basic)(\s+)[\w.~+/=-]{6,}/gi, `$1$2${mask}`],
     [/\beyJ[\w-]{6,2000}\.[\w-]*(?:\.[\w-]*)?/g, mask],
-    [/\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-|hvs\.|AKIA|ASIA|AIza|npm_|dop_v1_)[\w-]{8,}/g, mask],
+    [/\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|hvs\.|AKIA|ASIA|AIza|npm_|dop_v1_)[\w-]{8,}/g, mask],
+    // Pods and networks have names like sk-production.
+    [/\bsk-(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[A-Z])[\w-]{20,}/g, mask],
     [/\$(?:apr1|2[abxy]|[156y]|gy|argon2\w*)\$[\w./$,=+-]+/g, mask],
     // JSON inside a JSON string: the quotes are escaped, as often as it is nested.
     [new RegExp(`(\\\\{1,64}"${key}\\\\{1,64}"\\s*:\\s*\\\\{1,64}")[^"\\\\]*`, 'gi'), `$1${mask}`],
     [new RegExp(`("${key}"\\s*:\\s*)(?:${quoted}|(?:true|false|null)\\b)`, 'gi'), `$1"${mask}"`],
     [new RegExp(`("${key}"\\s*:\\s*)(?:\\[[^\\]]*\\]?|\\{[^{}]*\\}?|-?[\\d.]+)`, 'gi'), `$1"${mask}"`],
+    [new RegExp(`("name"\\s*:\\s*"${key}"\\s*,\\s*"value"\\s*:\\s*)(?:${quoted})`, 'gi'), `$1"${mask}"`],
     [new RegExp(`('${key}'\\s*:\\s*)(?:${quoted})`, 'gi'), `$1'${mask}'`],
     [new RegExp(`(<${key}>)[^<]*`, 'gi'), `$1${mask}`],
     [new RegExp(`(\\b${key}(?:\\s?=\\s?|%3D))(?:${quoted}|${bare})`, 'gi'), `$1${mask}`],
@@ -83,7 +92,7 @@ const suspicious = new RegExp(
   [
     ...['token', 'community', 'cred', '(?<![a-z])(?:pw|pin|otp)(?![a-z])', 'mysql', 'mariadb', 'secret', 'pass', 'pwd'],
     ...['cookie', 'auth', 'psk', 'session', 'bearer', 'basic', 'signature', '(?<![a-z])sig(?![a-z])'],
-    ...['(?:api|private|client|access|account|encryption|shared|signing|etcd)[ _-]?key'],
+    ...['(?:api|private|client|access|account|encryption|shared|signing|etcd|tls|fastopen)[ _-]?key'],
     ...[
       'x-[\\w-]{0,60}key',
       ':\\/\\/',
@@ -120,8 +129,11 @@ function maskedValue(value: unknown): unknown {
   if (typeof value === 'string') return masked(value)
   if (Array.isArray(value)) return value.map(maskedValue)
   if (typeof value !== 'object' || value === null) return value
+  const ofVariable = (value as { name?: unknown }).name
+  const isSecretVariable = typeof ofVariable === 'string' && isSecretName(ofVariable)
   const entries = Object.entries(value).map(([name, each]) => {
-    const isSecret = isSecretName(name.slice(name.lastIndexOf('/') + 1)) && each !== null && typeof each !== 'boolean'
+    const isNamed = isSecretName(name) || (name === 'value' && isSecretVariable)
+    const isSecret = isNamed && each !== null && typeof each !== 'boolean'
     return [masked(name), isSecret ? mask : maskedValue(each)]
   })
   return Object.fromEntries(entries)
@@ -156,7 +168,8 @@ export function maskedWords(words: readonly string[]): readonly string[] {
 
 let secretName: RegExp | undefined
 
+/** By the part after the last `/`, as in labels. */
 export function isSecretName(name: string): boolean {
-  secretName ??= new RegExp(`^${key}$`, 'i')
+  secretName ??= new RegExp(`^(?:.*/)?${key}$`, 'i')
   return secretName.test(name)
 }

@@ -9,8 +9,8 @@ import unseen from './secret-shapes-unseen.json' with { type: 'json' }
 const all = [...known, ...unseen] as [string, string][]
 
 describe('secrets', () => {
-  it('are of 57 shapes', () =>
-    expect(all.map(([, text]) => text).filter((text) => text.includes('CANARY'))).toHaveLength(57))
+  it('are of 60 shapes', () =>
+    expect(all.map(([, text]) => text).filter((text) => text.includes('CANARY'))).toHaveLength(60))
 
   it.each(all)('%s is masked', (_, text) => {
     expect(masked(text)).not.toContain('CANARY')
@@ -27,10 +27,40 @@ describe('secrets', () => {
     expect(maskedWords(words)).toEqual(['kubectl', '--token', '***', '--server=https://***@x', '-n', 'default'])
   })
 
-  it.each(['GITHUB_TOKEN', 'AWS_SECRET_ACCESS_KEY', 'DB_PASS', 'Authorization'])('%s is such a name', (name) =>
-    expect(isSecretName(name)).toBe(true),
+  it.each(['GITHUB_TOKEN', 'AWS_SECRET_ACCESS_KEY', 'DB_PASS', 'Authorization', 'tlsKey', 'example.com/passkey'])(
+    '%s is such a name',
+    (name) => expect(isSecretName(name)).toBe(true),
   )
 })
+
+/** A record of these is replayed as it is. */
+describe('no secret', () => {
+  const settings = [
+    ...['net.ipv4.tcp_syncookies', 'net/ipv4/tcp_syncookies', 'net.sctp.cookie_hmac_alg', 'net.sctp.auth_enable'],
+    ...['net.sctp.cookie_preserve_enable', 'net/sctp/addip_noauth_enable'],
+  ]
+  it.each(settings)('is the setting %s', (name) => {
+    const conf = JSON.stringify({ type: 'trestle', tuning: { sysctl: { [name]: '1' } } })
+    expect(masked(conf)).toBe(conf)
+    expect(masked(`failed on ${conf}`)).toBe(`failed on ${conf}`)
+    const lines = `sysctl -w ${name}=1\n${name} = 1\n${name}: 1\n/proc/sys/${name.replaceAll('.', '/')}: 1\n`
+    expect(masked(lines)).toBe(lines)
+  })
+
+  it.each(['{"name":"sk-production","type":"trestle"}', 'K8S_POD_NAME=sk-predictor-7d9f8b6c5d-x2k9l'])(
+    'is the name in %s',
+    (text) => expect(masked(text)).toBe(text),
+  )
+})
+
+it.each(['net.ipv6.conf.all.stable_secret', 'net/ipv6/conf/eth0/stable_secret', 'net.ipv4.tcp_fastopen_key'])(
+  'the setting %s is a secret',
+  (name) => {
+    expect(masked(JSON.stringify({ sysctl: { [name]: 'CANARY' } }))).not.toContain('CANARY')
+    expect(masked(`sysctl -w ${name}=CANARY`)).not.toContain('CANARY')
+    expect(masked(`said {"${name}":"CANARY"}`.replaceAll('net/ipv6/conf/eth0/', ''))).not.toContain('CANARY')
+  },
+)
 
 it('leaves JSON that can be read', () => {
   const text = '{"credentials": {"a": {"b": "x"}}, "auth": {"secret": 1}, "tokens": null, "mtu": 1500}'
