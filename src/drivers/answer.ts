@@ -4,6 +4,7 @@
 import { canonicalNetwork } from '../cni/address.ts'
 import { atLeast, type Result, type ResultInterface, type Route } from '../cni/result.ts'
 import type { FeatureConf } from '../config/net-conf.ts'
+import { isDefault } from '../features/sbr.ts'
 import type { AttachmentSpec, Lease, NetworkSpec } from '../model/attachment.ts'
 
 /**
@@ -15,8 +16,9 @@ export function resultOf(input: {
   readonly network: NetworkSpec
   readonly lease: Lease
   readonly netns: string
+  readonly isDefaultGateway: boolean
 }): Result {
-  const { spec, network, lease, netns } = input
+  const { spec, network, netns } = input
   const { mtu } = spec
   const { bridge } = network
   const interfaces: ResultInterface[] = [
@@ -29,7 +31,7 @@ export function resultOf(input: {
   const egress = spec.bandwidth?.egress
   if (egress) interfaces.push({ name: egress.ifb, mac: egress.ifbMac, mtu })
   const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))
-  const result = { interfaces, ips, routes: routesOf(spec, lease) }
+  const result = { interfaces, ips, routes: routesOf(input) }
   return spec.dns === undefined ? result : { ...result, dns: spec.dns }
 }
 
@@ -60,13 +62,15 @@ export function delegatedResult(lease: Lease): Result {
 }
 
 /** Routes as IPAM gave them, and the default routes we added; a route that the pod did not get is left out. */
-function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
+function routesOf({ spec, lease, isDefaultGateway }: Parameters<typeof resultOf>[0]): Result['routes'] {
   // sbr has put these into a table of its own.
   const bySource = spec.sbr?.sources.flatMap(({ routes }) => routes.map(({ table: _, ...route }) => route)) ?? []
   const got = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(placeOf))
   const given = lease.routes.filter((route) => got.has(placeOf(route)))
   const named = new Set(given.map(placeOf))
-  return [...given, ...spec.defaultRoutes.filter((route) => !named.has(placeOf(route)))]
+  // Without isDefaultGateway a default of sbr is in its table alone, as upstream's list has it.
+  const added = [...spec.defaultRoutes, ...(isDefaultGateway ? bySource.filter(isDefault) : [])]
+  return [...given, ...added.filter((route) => !named.has(placeOf(route)))]
 }
 
 /** By which the kernel tells routes apart: 0 is "not set". */

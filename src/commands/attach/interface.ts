@@ -59,7 +59,8 @@ export async function addInterface(port: InterfacePort, begun: Begun<InterfaceNe
   }
   port.finish()
   const { spec, network, facts: known } = made
-  return afterPrevious(resultOf({ spec, network, lease: known.lease, netns: begun.netns }), conf)
+  const { isDefaultGateway } = conf
+  return afterPrevious(resultOf({ spec, network, lease: known.lease, netns: begun.netns, isDefaultGateway }), conf)
 }
 
 const noRanges = { excluded: [], abandoned: [] }

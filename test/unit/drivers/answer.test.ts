@@ -11,7 +11,8 @@ const pool = { ipam: { type: 'host-local', subnet: '10.1.0.0/24' } }
 const ips = [{ address: '10.1.0.2/24', gateway: '10.1.0.1' }]
 
 function resultFor(conf: Json, lease: Lease = { ips, routes: [] }) {
-  return resultOf({ ...specsOf(read({ ...pool, ...conf }), lease), lease, netns: '/run/netns/a' })
+  const isDefaultGateway = conf['isDefaultGateway'] === true
+  return resultOf({ ...specsOf(read({ ...pool, ...conf }), lease), lease, netns: '/run/netns/a', isDefaultGateway })
 }
 
 describe('the interfaces of a result', () => {
@@ -57,6 +58,12 @@ describe('the routes of a result', () => {
       { dst, gw },
     ]
     expect(routesFor({ sbr: {} }, given)).toEqual(given)
+    expect(routesFor({ sbr: {}, isDefaultGateway: true }, given)).toEqual(given)
+  })
+
+  it('have the default route of the gateway that sbr has moved, and none that sbr alone has', () => {
+    expect(routesFor({ sbr: {}, isDefaultGateway: true }, [])).toEqual([{ dst, gw }])
+    expect(routesFor({ sbr: {} }, [])).toEqual([])
   })
 
   it('are without a default route that the pod did not get, although it got one with a metric', () => {
@@ -69,6 +76,8 @@ describe('the routes of a result', () => {
     }
     const made = specsOf(read(pool), lease)
     const spec = { ...made.spec, defaultRoutes: [] }
-    expect(resultOf({ ...made, spec, lease, netns: '/run/netns/a' }).routes).toEqual([{ dst, gw, priority: 5 }])
+    expect(resultOf({ ...made, spec, lease, netns: '/run/netns/a', isDefaultGateway: false }).routes).toEqual([
+      { dst, gw, priority: 5 },
+    ])
   })
 })
