@@ -17,6 +17,7 @@ import {
   convertHostDevice,
   convertMacvlan,
   convertMain,
+  isRead,
   isWithoutHostEnd,
 } from './plugins.ts'
 
@@ -76,9 +77,16 @@ export function convert(text: string): Conversion {
   const { before, parts, after, remarks } = split(plugins)
   const { trestle, remarks: more } = merge(parts, before.length > 0 ? { mode: 'chained' } : {})
   const { plugins: _, ...top } = root
-  const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
+  const isList = 'plugins' in root
+  const outer = isList ? top : { cniVersion: list.cniVersion, name: list.name }
   const conflist = { ...outer, plugins: [...before, trestle, ...after] }
-  const told = [...ofLoopback, ...remarks, ...more, ...nestedKeyRemarks(trestle), ...problems(conflist, before.length)]
+  const told = [
+    ...(isList
+      ? []
+      : [note('plugins', 'this is a list now: runtimes read it only from a file that is named .conflist')]),
+    ...[...ofLoopback, ...remarks, ...more],
+    ...[...nestedKeyRemarks(trestle), ...problems(conflist, before.length)],
+  ]
   return { conflist, remarks: told }
 }
 
@@ -157,7 +165,8 @@ function merge(plugins: readonly Json[], mode: Json): { trestle: Json; remarks: 
     ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
     ...argsOf(converted),
   }
-  return { trestle, remarks: [...converted.flatMap(({ remarks }) => remarks), ...plugins.flatMap(valueRemarks)] }
+  const remarks = [...converted.flatMap((each) => each.remarks), ...plugins.flatMap(unreadRemarks)]
+  return { trestle, remarks: [...remarks, ...plugins.flatMap(valueRemarks)] }
 }
 
 /** Warns of a runtime's keys in the file: their values were in force for every pod without values of the runtime. */
@@ -180,11 +189,24 @@ function argsOf(converted: readonly Converted[]): Json {
   return { args: { ...Object.assign({}, ...all), cni } }
 }
 
-/** The capabilities with the value true; libcni passes no others. */
+/** The capabilities with the value true, of those that the plugin reads; libcni passes no others. */
 function capabilitiesOf(plugin: Json): Json {
+  return Object.fromEntries(declaredIn(plugin).flatMap((name) => (isRead(plugin, name) ? [[name, true]] : [])))
+}
+
+function declaredIn(plugin: Json): readonly string[] {
   const value = lookUp(plugin, 'capabilities')
   const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
-  return Object.fromEntries(entries.filter(([, isOn]) => isOn === true))
+  return entries.flatMap(([name, isOn]) => (isOn === true ? [name] : []))
+}
+
+/** In the merged entry it would be in force for the others' part. */
+function unreadRemarks(plugin: Json): readonly Remark[] {
+  const type = String(typeOf(plugin))
+  return declaredIn(plugin).flatMap((name) => {
+    if (isRead(plugin, name)) return []
+    return [note(`${type}.capabilities.${name}`, `is left out: the ${type} plugin does not read this capability`)]
+  })
 }
 
 /** A warning when trestle's own reader refuses the result. `at`: index of trestle in the list. */

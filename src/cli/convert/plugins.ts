@@ -188,10 +188,32 @@ function macRemarks(plugin: Json): readonly Remark[] {
 const converters: Readonly<Record<string, (plugin: Json) => Converted>> = {
   portmap: convertPortmap,
   firewall: convertFirewall,
-  bandwidth: (plugin) =>
-    convertByName(plugin, 'bandwidth', { kept: ['ingressRate', 'ingressBurst', 'egressRate', 'egressBurst'] }),
+  bandwidth: convertBandwidth,
   tuning: convertTuning,
   sbr: (plugin) => convertByName(plugin, 'sbr', { kept: ['table', 'gateways', 'addSourceHints'] }),
+}
+
+/** Capabilities by the plugin that reads them (`RuntimeConfig` of plugins 1.9.1). */
+const capabilitiesOf: Readonly<Record<string, readonly string[]>> = {
+  bridge: ['mac'],
+  macvlan: ['mac'],
+  'host-device': ['deviceID'],
+  portmap: ['portMappings'],
+  bandwidth: ['bandwidth'],
+  tuning: ['mac'],
+  'host-local': ['ipRanges', 'ips'],
+  static: ['ips'],
+}
+
+/** Whether the plugin, or the IPAM plugin that it passes its configuration to, reads the capability. */
+export function isRead(plugin: Json, capability: string): boolean {
+  const ipam = lookUp(plugin, 'ipam')
+  const ipamType = typeof ipam === 'object' && ipam !== null ? lookUp(ipam as Json, 'type') : undefined
+  const readers = [lookUp(plugin, 'type'), ipamType].map(String)
+  if (readers.some((type) => capabilitiesOf[type]?.includes(capability))) return true
+  // Of an IPAM plugin that stays nothing is known, but that these are not of IPAM.
+  const isForeign = typeof ipamType === 'string' && ipamType !== '' && !inProcess.includes(ipamType)
+  return isForeign && !['portMappings', 'bandwidth'].includes(capability)
 }
 
 /** The converter for plugins of this type; undefined when the plugin has to stay in the list. */
@@ -286,6 +308,20 @@ function convertFirewall(plugin: Json): Converted {
       }),
     ],
   }
+}
+
+/** Keys of plugins 1.5 alone, by which a limit counts for some addresses only. */
+const shapedKeys = ['shapedSubnets', 'unshapedSubnets']
+
+function convertBandwidth(plugin: Json): Converted {
+  const kept = ['ingressRate', 'ingressBurst', 'egressRate', 'egressBurst']
+  const { keys, remarks } = convertByName(plugin, 'bandwidth', { kept, others: shapedKeys })
+  const lost = shapedKeys.filter((key) => isGiven(plugin, key))
+  const texts = lost.map((key) => {
+    const why = 'trestle has no such key, and limits the traffic with all addresses'
+    return warning(`bandwidth.${key}`, `${JSON.stringify(lookUp(plugin, key))} is left out: ${why}`)
+  })
+  return { keys, remarks: [...remarks, ...texts] }
 }
 
 function convertTuning(plugin: Json): Converted {

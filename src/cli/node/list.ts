@@ -186,7 +186,11 @@ interface Injected {
 const named = string().refine((text) => text !== '', 'empty')
 // Above all no path: a program outside of CNI_PATH (libcni pkg/invoke/find.go refuses a separator, too).
 const type = named.refine((text) => !/[/\\]|^\.\.?$/.test(text), 'no name of a plugin: it has a path')
-const plugin = looseObject({ type, capabilities: record(string(), boolean()).optional() })
+// null is absent, as in Go.
+const capabilities = record(string(), boolean())
+  .nullish()
+  .transform((given) => given ?? undefined)
+const plugin = looseObject({ type, capabilities })
 
 const head = {
   name: named,

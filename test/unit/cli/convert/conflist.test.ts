@@ -84,7 +84,14 @@ describe('convert', () => {
       BRIDGE: 'br9',
       ipam,
     })
-    expect(convert(text).conflist).toMatchObject({ name: 'one', cniVersion: '0.4.0' })
+    const { conflist, remarks } = convert(text)
+    expect(conflist).toMatchObject({ name: 'one', cniVersion: '0.4.0' })
+    expect(remarks).toContainEqual({
+      level: 'note',
+      about: 'plugins',
+      text: 'this is a list now: runtimes read it only from a file that is named .conflist',
+    })
+    expect(converted({ type: 'bridge', ipam }).remarks.map(({ about }) => about)).not.toContain('plugins')
     expect(asRead(text)).toMatchObject({
       bridge: { name: 'br9', hairpinMode: false },
       isGateway: true,
@@ -156,6 +163,39 @@ describe('convert', () => {
     ['addresses', { type: 'bridge', ipam: { type: 'static' }, capabilities: { ips: true } }],
   ])('takes %s that only the runtime gives', (_, plugin) => {
     expect(converted(plugin).warnings).toEqual([])
+  })
+
+  it('leaves out capabilities that their own plugin does not read, and takes null for none', () => {
+    const { first, remarks, warnings } = converted(
+      { type: 'bridge', ipam, capabilities: { portMappings: true, bandwidth: true, dns: true, mac: true, ips: true } },
+      { type: 'portmap', capabilities: { mac: true } },
+      { type: 'firewall', capabilities: null },
+    )
+    expect(first['capabilities']).toEqual({ mac: true, ips: true })
+    expect(warnings).toEqual([])
+    expect(remarks.filter(({ about }) => about.includes('capabilities')).map(({ about }) => about)).toEqual([
+      ...['portMappings', 'bandwidth', 'dns'].map((name) => `bridge.capabilities.${name}`),
+      'portmap.capabilities.mac',
+    ])
+  })
+
+  it('keeps the capabilities for an IPAM plugin that stays', () => {
+    const capabilities = { portMappings: true, ips: true, 'io.kubernetes.cri.pod-annotations': true }
+    const { first } = converted({ type: 'ptp', ipam: { type: 'calico-ipam' }, capabilities })
+    expect(first['capabilities']).toEqual({ ips: true, 'io.kubernetes.cri.pod-annotations': true })
+  })
+
+  it('names the keys of plugins 1.5 that limit some addresses only', () => {
+    const limits = { ingressRate: 8000, ingressBurst: 800, unshapedSubnets: ['10.0.0.0/8'] }
+    const { first, warnings } = converted({ type: 'bridge', ipam }, { type: 'bandwidth', ...limits })
+    expect(first['bandwidth']).toEqual({ ingressRate: 8000, ingressBurst: 800 })
+    expect(warnings).toEqual([
+      {
+        level: 'warning',
+        about: 'bandwidth.unshapedSubnets',
+        text: '["10.0.0.0/8"] is left out: trestle has no such key, and limits the traffic with all addresses',
+      },
+    ])
   })
 
   it('delegates an IPAM plugin that is not in-process, and layer 2 stays layer 2', () => {
