@@ -4,11 +4,12 @@
 import { spawnSync } from 'node:child_process'
 import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
-import { CniError } from '../../cni/error.ts'
+import { CniError, orElse } from '../../cni/error.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { masked } from '../../cni/secrets.ts'
-import { defaultLogFile } from '../../commands/record/log.ts'
+import { defaultLogFile, refusalOfLog } from '../../commands/record/log.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
-import { readSwitch } from '../../commands/record/settings.ts'
+import { readSwitch, settingsOf } from '../../commands/record/settings.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { timestamp } from '../../system/process/clock.ts'
@@ -58,9 +59,7 @@ async function run(input: Input): Promise<number> {
   )
   const index = files.map(({ name, why }) => `${name}\n    ${why}\n`).join('')
   const all = [{ name: 'INDEX', text: `trestle bundle of ${now}, secrets masked\n\n${index}` }, ...files]
-  const folder = `trestle-bundle-${now}`
-  const archived = all.map(({ name, text }) => ({ name: `${folder}/${name}`, text }))
-  writeAll(fd, gzipSync(tar(archived, Math.floor(Date.now() / 1000))))
+  writeAll(fd, gzipSync(tar(`trestle-bundle-${now}`, all)))
   closeSync(fd)
   const text = `${file}: ${all.length} files, ${statSync(file).size} bytes; INDEX says why each is there\n`
   const document = { file, files: files.map(({ name, why }) => ({ name, why })) }
@@ -91,7 +90,7 @@ const toolMs = 60_000
 const mostRecords = 20
 
 function parts(runtimes: readonly NodeRuntime[]): readonly Part[] {
-  const logFile = readSwitch(stateRoot()).log?.file ?? defaultLogFile(stateRoot())
+  const found = configurations(runtimes)
   const { file, args } = thisProgram()
   const own = (...words: string[]) => tool(file, [...args, ...words])
   return [
@@ -110,22 +109,42 @@ function parts(runtimes: readonly NodeRuntime[]): readonly Part[] {
       read: tool('nft', ['list', 'ruleset']),
     },
     { name: 'state.txt', why: 'the files of the state directory', read: tool('ls', ['-lR', stateRoot()]) },
-    { name: 'log.jsonl', why: 'the log of calls, where it is on', read: () => endOf(logFile) },
-    ...configurations(runtimes),
+    ...logs(found),
+    ...found,
     ...records(),
   ]
 }
 
-/** Of the directories that runtimes read; the names in the archive are too short for a directory's own. */
+/** Of the directories that runtimes read, whose own names are too long for the archive. */
 function configurations(runtimes: readonly NodeRuntime[]): readonly Part[] {
   const read = runtimes.map(({ root, settings }) => `${root}${settings.confDir}`)
   return [...new Set([defaultConfDir, ...read])].flatMap((directory, at) => {
-    const names = namesIn(directory).filter((name) => /^[\w.-]{1,60}\.(?:conf|conflist|json)$/.test(name))
+    const names = namesIn(directory).filter((name) => /\.(?:conf|conflist|json)$/.test(name))
     return names.map((name) => ({
-      name: `${at === 0 ? 'net.d' : `net.d-${at + 1}`}/${name}`,
+      name: `${at === 0 ? 'net.d' : `net.d-${at + 1}`}/${name.replace(/[^\w.-]/g, '_').slice(-mostName)}`,
       why: `a configuration of a network, in ${directory}`,
       read: () => endOf(`${directory}/${name}`),
     }))
+  })
+}
+
+/** The log of the switch, and the logs that configurations name by their key `log`. */
+function logs(found: readonly Part[]): readonly Part[] {
+  const named = found.flatMap(({ read }) => logFilesIn(parseObject(orElse(read, '')) ?? {}))
+  const files = [readSwitch(stateRoot()).log?.file ?? defaultLogFile(stateRoot()), ...named]
+  return [...new Set(files)].map((file, at) => ({
+    name: at === 0 ? 'log.jsonl' : `log-${at + 1}.jsonl`,
+    why: at === 0 ? 'the log of calls, where it is on' : `the log that a configuration names, ${file}`,
+    read: () => endOf(file),
+  }))
+}
+
+/** Without the files that no call writes a log to. */
+function logFilesIn(conf: Readonly<Record<string, unknown>>): readonly string[] {
+  const plugins = Array.isArray(conf['plugins']) ? conf['plugins'].filter(isObject) : [conf]
+  return plugins.flatMap((plugin) => {
+    const { file } = settingsOf(plugin).log ?? {}
+    return file === undefined || refusalOfLog(file) !== undefined ? [] : [file]
   })
 }
 
@@ -175,16 +194,20 @@ interface ArchivedFile {
 
 const blockBytes = 512
 
-/** The archive. Names have at most 100 characters of ASCII. */
-function tar(files: readonly ArchivedFile[], timeS: number): Buffer {
+/** Longest name of a configuration: ustar has 100 characters of ASCII for a name below the folder. */
+const mostName = 90
+
+function tar(folder: string, files: readonly ArchivedFile[]): Buffer {
+  const timeS = Math.floor(Date.now() / 1000)
   const parts = files.flatMap(({ name, text }) => {
     const data = Buffer.from(text)
-    return [headerOf(name, data.length, timeS), data, Buffer.alloc(-data.length & (blockBytes - 1))]
+    return [headerOf({ folder, name, bytes: data.length, timeS }), data, Buffer.alloc(-data.length & (blockBytes - 1))]
   })
   return Buffer.concat([...parts, Buffer.alloc(2 * blockBytes)])
 }
 
-function headerOf(name: string, bytes: number, timeS: number): Buffer {
+function headerOf(file: { folder: string; name: string; bytes: number; timeS: number }): Buffer {
+  const { folder, name, bytes, timeS } = file
   const header = Buffer.alloc(blockBytes)
   const octal = (value: number, at: number, length: number) =>
     header.write(`${value.toString(8).padStart(length - 1, '0')}\0`, at, 'latin1')
@@ -197,6 +220,7 @@ function headerOf(name: string, bytes: number, timeS: number): Buffer {
   header.write('0ustar\x0000', 156, 'latin1')
   header.copyWithin(257, 157, 165)
   header.fill(0, 157, 257)
+  header.write(folder, 345, 'latin1')
   // The sum counts its own field as blanks.
   header.fill(' ', 148, 156)
   const sum = header.reduce((total, byte) => total + byte, 0)

@@ -11,10 +11,11 @@ import { parseObject } from '../../cni/json.ts'
 import { readResult } from '../../cni/result-shapes.ts'
 import type { CallLine } from '../../commands/record/schema.ts'
 import { inputOf } from '../../commands/record/stand-in.ts'
+import { usualMode } from '../../config/bridge.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import { networkOfFile } from '../by-hand/network.ts'
-import { pluginPath, requestConf } from '../node/list.ts'
+import { type PluginConf, pluginPath, requestConf } from '../node/list.ts'
 import { batchesOf, plansOf } from '../plan/plan.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -97,12 +98,27 @@ function stdinOf({ call }: CallRecord, by: { conf: string | undefined; against: 
 }
 
 /** The plugin's entry of a configuration, with what the runtime added to the recorded one. */
-function withConf({ stdin = '', wraps }: CallLine, file: string): string {
-  const { type, prevResult, runtimeConfig } = parseObject(stdin) ?? {}
+function withConf(call: CallLine, file: string): string {
+  const { type, prevResult, runtimeConfig } = parseObject(call.stdin ?? '') ?? {}
   const { list } = networkOfFile(file)
-  const conf = list.plugins.find((each) => each.type === type || each.type === wraps)
+  const conf = entryOf(call, list.plugins)
   if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${String(type)}"`)
   return JSON.stringify({ ...requestConf(list, conf, { prevResult }), ...(runtimeConfig ? { runtimeConfig } : {}) })
+}
+
+/**
+ * The entry that was called. Of two of its type the one that is chained, as the recorded one was; in an ADD without a
+ * mode prevResult tells, in other verbs every plugin of a list gets one.
+ */
+export function entryOf(
+  { stdin = '', verb, wraps }: Pick<CallLine, 'stdin' | 'verb' | 'wraps'>,
+  plugins: readonly PluginConf[],
+): PluginConf | undefined {
+  const { type, mode, prevResult } = parseObject(stdin) ?? {}
+  const wasChained = (mode ?? usualMode(verb === 'ADD' && prevResult !== undefined)) === 'chained'
+  const entries = plugins.map((conf, at) => ({ conf, isChained: (conf['mode'] ?? usualMode(at > 0)) === 'chained' }))
+  const ofType = entries.filter(({ conf }) => conf.type === type || conf.type === wraps)
+  return (ofType.find(({ isChained }) => isChained === wasChained) ?? ofType[0])?.conf
 }
 
 /** What the record says of the run. The links of a pod are known of a failed ADD. */

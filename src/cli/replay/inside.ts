@@ -118,7 +118,7 @@ function showAgain(path: string, fd: number): void {
 
 /** Paths as records have them (commands/record/world.ts): below the directory of one network, and host ports. */
 const statePath =
-  /^(?:networks\/[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)|ports\/[\w.:%-]+)$/
+  /^(?:networks\/~?[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)|ports\/[\w.:%-]+)$/
 
 /** Throws CniError 6 for a path that leaves the state directory. */
 export function requireStatePaths(state: NodeWorld['state']): void {

@@ -49,6 +49,11 @@ it('has the log that the switch names, and the directory of each runtime', () =>
       mkdirSync(directory, { recursive: true })
       writeFileSync(`${directory}/10-pods.conf`, `{"name":"of ${directory}"}`)
     }
+    const long = `20-${'x'.repeat(70)}.conflist`
+    const logging = { type: 'trestle', podcidr: '10.95.0.0/24', log: `${folder}/named.jsonl` }
+    const sent = { cniVersion: '1.1.0', name: 'named', ...logging }
+    writeFileSync(`/etc/cni/net.d/${long}`, JSON.stringify({ cniVersion: '1.1.0', name: 'named', plugins: [logging] }))
+    host.cni('STATUS', sent)
     command(host, 'log', 'on', '--file', `${folder}/own.jsonl`)
     host.cni('STATUS', { cniVersion: '1.1.0', name: 'pods', type: 'trestle', podcidr: '10.95.0.0/24' })
     expect(command(host, 'bundle', `${folder}/report.tar.gz`).code).toBe(0)
@@ -57,6 +62,10 @@ it('has the log that the switch names, and the directory of each runtime', () =>
     expect(found).toContain(`{"name":"of ${folder}/net.d"}`)
     expect(found).toContain(`net.d-2/10-pods.conf\n    a configuration of a network, in ${folder}/net.d\n`)
     expect(found).toContain('"body":"STATUS pods succeeded"')
+    expect(found).toContain('"body":"STATUS named succeeded"')
+    expect(found).toContain(`log-2.jsonl\n    the log that a configuration names, ${folder}/named.jsonl\n`)
+    const names = execFileSync('tar', ['-tzf', `${folder}/report.tar.gz`], { encoding: 'utf8' })
+    expect(names).toMatch(new RegExp(`^trestle-bundle-[^/]+/net\\.d/${long}$`, 'm'))
   } finally {
     crio.kill()
     rmSync('/etc/cni/net.d', { recursive: true })
