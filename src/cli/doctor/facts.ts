@@ -27,7 +27,7 @@ export interface PodNetwork {
   /** Links of the node that the pods' packets pass: bridges with their gateway links, or the host ends of routed pods. */
   readonly links: readonly string[]
   readonly bridges: readonly string[]
-  /** A firewall key of trestle's puts an accept rule into chains that drop. */
+  /** A firewall key of trestle's, or the plugin `firewall`, puts accept rules into chains that drop. */
   readonly accepts: boolean
   /** The bridge or a pod exists: anything that an ADD sets up and that is absent is missing. */
   readonly isSetUp: boolean

@@ -89,8 +89,8 @@ async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<Fir
     endsInDrop,
     rules: placed.map((each) => {
       const { id, act, isUnconditional, ourMark } = each.rule
-      // In the forward hook, a rule counts only by its own conditions.
-      const by = hook === 'forward' ? [] : each.by
+      // In the forward hook, a drop counts only by its own conditions.
+      const by = hook === 'forward' && act === 'drop' ? [] : each.by
       return {
         chain: each.chain,
         id,

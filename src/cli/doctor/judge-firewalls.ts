@@ -19,23 +19,124 @@ type Rule = FirewallFacts['rules'][number]
  * Each network against each firewall, also before its first pod. A network with a `firewall` key has its accept before
  * the tail (accept-missing).
  */
-export function judgeFirewalls({ firewalls = [], networks, state }: NodeFacts): readonly Finding[] {
+export function judgeFirewalls({ firewalls = [], networks, state, kernel }: NodeFacts): readonly Finding[] {
   const areAcceptsMissing = (state?.accepts.length ?? 0) > 0
+  const uplinks = (kernel?.uplinks ?? []).map(({ dev }) => dev)
   const onTheWay = firewalls.filter(({ hook }) => hook === 'forward')
-  return onTheWay.flatMap((firewall) => networks.flatMap((network) => judgeOne(firewall, network, areAcceptsMissing)))
+  return onTheWay.flatMap((firewall) =>
+    networks.flatMap((network) => {
+      const { found, passed } = judgeRules(firewall, network, uplinks)
+      // The first ADD may put the accept there that is missing before it.
+      const isTailMeant = network.accepts || areAcceptsMissing || !network.isSetUp
+      return firewall.endsInDrop && !isTailMeant ? [...found, ...forwardTail(firewall, network, passed)] : found
+    }),
+  )
 }
 
-function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissing: boolean): readonly Finding[] {
+/** The shares of what pods send and get that the rules so far let pass. `answers`: of established connections. */
+interface Passed {
+  readonly from: Share
+  readonly to: Share
+  readonly answers: boolean
+}
+
+function judgeRules(firewall: FirewallFacts, network: PodNetwork, uplinks: readonly string[]) {
   const found: Finding[] = []
-  for (const rule of firewall.rules.filter(({ matches }) => names(matches, network))) {
-    // A rule that names the pods and accepts their packets hides the rules behind it.
-    if (rule.act === 'accept' && !rule.isOurs && !rule.matches.isNarrow) return found
-    const share = rule.act === 'drop' && !rule.isUnconditional ? droppedShare(rule, network) : 'none'
-    if (share !== 'none') found.push(dropFinding(firewall, share === 'some' ? asNarrow(rule) : rule, network))
+  let passed: Passed = { from: 'none', to: 'none', answers: false }
+  for (const rule of firewall.rules.filter(({ isOurs }) => !isOurs)) {
+    if (rule.act === 'drop') found.push(...droppedBy(rule, passed, { firewall, network }))
+    else passed = withAccepted(passed, rule, { network, uplinks })
   }
-  // The first ADD may put the accept there that is missing before it.
-  if (network.accepts || !firewall.endsInDrop || areAcceptsMissing || !network.isSetUp) return found
-  return [...found, ...tail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, network) })]
+  return { found, passed }
+}
+
+/** A drop behind an accept of all that it names is without effect, and is meant behind an accept of a part. */
+function droppedBy(
+  rule: Rule,
+  { from, to, answers }: Passed,
+  { firewall, network }: { readonly firewall: FirewallFacts; readonly network: PodNetwork },
+): readonly Finding[] {
+  const share = rule.isUnconditional || !names(rule.matches, network) ? 'none' : droppedShare(rule, network)
+  if (share === 'none') return []
+  const ofEnd = { from, to: answers && to === 'none' ? 'some' : to }
+  const before = ends.filter((end) => isOfPods(rule.matches[end], network)).map((end) => ofEnd[end])
+  if (before.every((passed) => passed === 'all')) return []
+  const isWhole = share === 'all' && before.includes('none')
+  return [dropFinding(firewall, isWhole ? rule : asNarrow(rule), network)]
+}
+
+const ends = ['from', 'to'] as const
+type End = (typeof ends)[number]
+
+function withAccepted(
+  { from, to, answers }: Passed,
+  rule: Rule,
+  { network, uplinks }: { readonly network: PodNetwork; readonly uplinks: readonly string[] },
+): Passed {
+  const more = (end: End, share: Share) => larger(share, acceptedShare(rule, end, { network, uplinks }))
+  const isOfAnswers = acceptsEstablished(rule) && isOpenTo(rule.matches, network, uplinks)
+  return { from: more('from', from), to: more('to', to), answers: answers || isOfAnswers }
+}
+
+function larger(a: Share, b: Share): Share {
+  return a === 'all' || b === 'all' ? 'all' : a === 'none' ? b : a
+}
+
+/** `ct state vmap { established : accept, … }` is a verdict map. */
+function acceptsEstablished({ act, matches: { isNegated, states }, text }: Rule): boolean {
+  if (act !== 'accept') return /\bct state vmap \{[^}]*\bestablished : accept\b/.test(text)
+  return !isNegated && states?.includes('established') === true
+}
+
+/** Whether a rule is about packets from anywhere, or from an uplink, to the pods. */
+function isOpenTo({ from, to }: Rule['matches'], network: PodNetwork, uplinks: readonly string[]): boolean {
+  return !isOfOthers(to, network) && isOpen(from, uplinks)
+}
+
+function isOpen({ addresses, links }: RuleEnd, uplinks: readonly string[] = []): boolean {
+  return addresses.flatMap(sound).length === 0 && links.every((name) => uplinks.includes(name))
+}
+
+/**
+ * The share of the packets that pods send (`from`) or get (`to`) that a rule of the forward hook accepts. A rule with
+ * only a port, say, counts where it names the pods.
+ */
+function acceptedShare(
+  { act, matches, text }: Rule,
+  end: End,
+  { network, uplinks }: { readonly network: PodNetwork; readonly uplinks: readonly string[] },
+): Share {
+  const [own, peer] = [matches[end], matches[end === 'from' ? 'to' : 'from']]
+  const isMap = act === 'none' && /\bvmap\b/.test(text) && !/\bct state vmap\b/.test(text)
+  if (act !== 'accept' && !isMap) return 'none'
+  if (matches.isNegated) return isOfPods(own, network) && isOfPods(peer, network) ? 'some' : 'none'
+  if (isOfOthers(own, network)) return 'none'
+  const isNamed = isOfPods(own, network)
+  const isOfStates = matches.states !== undefined
+  if (matches.isNarrow && matches.states?.includes('new') !== true)
+    return isMap || (isNamed && !isOfStates) ? 'some' : 'none'
+  if (/@/.test(text) && !isNamed) return 'some'
+  if (isNamed) return isOpen(peer, uplinks) ? 'all' : 'some'
+  return isOpen(peer) ? 'all' : isOpen(peer, uplinks) ? 'some' : 'none'
+}
+
+/**
+ * Connections need both directions; with an accept of established ones, one direction is enough to start them. Where
+ * the accepts let some of the pods' packets pass, an administrator chose these.
+ */
+function forwardTail(firewall: FirewallFacts, network: PodNetwork, { from, to, answers }: Passed): readonly Finding[] {
+  if (from === 'all' && (answers || to === 'all')) return []
+  const isCutFrom = from === 'none' && !(answers && to !== 'none')
+  const isCutTo = to === 'none' && !answers
+  const why = isCutFrom
+    ? to === 'none'
+      ? undefined
+      : 'no accept of it matches packets from'
+    : 'no accept of it matches answers to'
+  if (isCutFrom || isCutTo) {
+    return tail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, network), why })
+  }
+  return tail(firewall, network, { id: 'firewall-drops-some', why: 'its accepts match only some packets of' })
 }
 
 /** The share of the pods' packets that a rule matches. `some`: packets with a further property. */
@@ -81,10 +182,9 @@ function isWider({ matches: { from, to } }: Rule, { subnets }: PodNetwork): bool
 
 /** Commands that accept the pods' packets right before a rule. */
 function sparingLines(firewall: FirewallFacts, rule: Rule, network: PodNetwork): readonly string[] {
-  const { from, to } = rule.matches
   const place = { ...firewall.base, chain: rule.chain }
-  const ends = (['from', 'to'] as const).filter((end) => isOfPods(end === 'from' ? from : to, network))
-  return seenBy(firewall, network).flatMap((subnet) => ends.map((end) => sparingLine(place, rule.id, { end, subnet })))
+  const named = ends.filter((end) => isOfPods(rule.matches[end], network))
+  return seenBy(firewall, network).flatMap((subnet) => named.map((end) => sparingLine(place, rule.id, { end, subnet })))
 }
 
 /** Commands that accept the pods' packets, their answers, and packets that the node translated for them. */
@@ -195,12 +295,16 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
   return isOfPods(from, network) || isOfPods(to, network)
 }
 
-function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, 'id' | 'run'>): readonly Finding[] {
+function tail(
+  firewall: FirewallFacts,
+  network: PodNetwork,
+  { why = 'no rule of it names', ...about }: Pick<Found, 'id' | 'run'> & { readonly why?: string | undefined },
+): readonly Finding[] {
   // The pods as far as the chain sees them: their ranges, else their links.
   const pods = network.subnets.length > 0 ? seenBy(firewall, network) : network.links
   if (network.subnets.length > 0 && pods.length === 0) return []
   const what = pods.join(' and ')
-  const message = `${placeText(firewall.base)} drops unmatched packets, and no rule of it names ${what}`
+  const message = `${placeText(firewall.base)} drops unmatched packets, and ${why} ${what}`
   return [findingOf({ on: `network ${network.name}`, message, ...about })]
 }
 

@@ -71,7 +71,9 @@ function ofConfiguration(
   })
   const other = isThere ? undefined : otherBridge(main, host, links)
   const ways = { links, bridges: links }
-  const known = { name: network, subnets: [...new Set(subnets)], ...ways, accepts: false, isSetUp: isThere }
+  // The firewall plugin puts an accept for each pod before the tail.
+  const accepts = plugins.some(({ type }) => type === 'firewall')
+  const known = { name: network, subnets: [...new Set(subnets)], ...ways, accepts, isSetUp: isThere }
   return [{ ...known, ...(other === undefined || subnets.length === 0 ? {} : { otherBridge: other }) }]
 }
 

@@ -5,8 +5,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { lookAtAgents, lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
-import { bridgeOf } from '../../../../src/cli/doctor/networks.ts'
+import { bridgeOf, podNetworks } from '../../../../src/cli/doctor/networks.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
+import { emptyNamespace } from '../../../../src/model/observed.ts'
 import { runtime } from './healthy.ts'
 
 let confDir: string
@@ -64,6 +65,17 @@ it.each([
   [{ type: 'flannel', delegate: { type: 'ptp' } }, undefined],
   [{ type: 'ptp' }, undefined],
 ])('the bridge of %j is %s', (conf, bridge) => expect(bridgeOf(conf)).toBe(bridge))
+
+it.each([
+  ['portmap', false],
+  ['firewall', true],
+])('the network of a list of bridge and %s has an accept for each pod: %s', (type, accepts) => {
+  const ipam = { type: 'host-local', subnet: '10.1.0.0/24' }
+  const plugins = [{ type: 'bridge', ipam }, { type }].map((conf) => ({ type: conf.type, conf, isOwn: false }))
+  const configurations = [{ runtime, findings: [], files: [], file: 'a.conflist', network: 'a', plugins }]
+  const [network] = podNetworks({ networks: [], records: [], configurations, host: emptyNamespace })
+  expect(network).toMatchObject({ name: 'a', accepts })
+})
 
 it.each([
   [{ type: 'dhcp', conf: { ipam: { type: 'dhcp' } } }, ['/run/cni/dhcp.sock']],

@@ -357,8 +357,16 @@ describe('doctor judges firewalls', () => {
   const rule = { chain: 'FORWARD', id: '1', act: 'drop', isOurs: false, isUnconditional: false } as const
   const iptables = { kind: 'iptables', program: 'iptables', chain: 'FORWARD' } as const
   const nft = { kind: 'nft', family: 'inet', table: 'f', chain: 'c' } as const
+  const accept = (text: string) => ({ text, act: 'accept' }) as const
+  const ofAnswers = accept('-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
+  const ofSenders = accept('-A FORWARD -s 10.240.0.0/24 -j ACCEPT')
+  const ofReceivers = accept('-A FORWARD -d 10.240.0.0/24 -j ACCEPT')
+  const stateMap = {
+    text: 'ct state vmap { established : accept, related : accept, invalid : drop }',
+    act: 'none',
+  } as const
   const firewall = (
-    texts: readonly (string | { text: string; act: 'accept' })[],
+    texts: readonly (string | { text: string; act: 'accept' | 'none' })[],
     endsInDrop = false,
     base: FirewallFacts['base'] = iptables,
   ): NodeFacts => {
@@ -401,10 +409,93 @@ describe('doctor judges firewalls', () => {
     ['all but the pods', firewall(['-A FORWARD ! -s 10.240.0.0/24 -i eth9 -j DROP']), []],
     ['invalid packets', firewall(['-A FORWARD -m conntrack --ctstate INVALID -j DROP']), []],
     ['the tail', firewall([], true), ['error firewall-drops']],
+    ['the tail behind an accept of what pods send alone', firewall([ofSenders], true), ['error firewall-drops']],
+    ['the tail behind an accept of what pods get alone', firewall([ofReceivers], true), ['error firewall-drops']],
+    ['the tail behind an accept of answers alone', firewall([ofAnswers], true), ['error firewall-drops']],
+    ['the tail behind accepts of both directions', firewall([ofSenders, ofReceivers], true), []],
+    ['the tail behind accepts of answers and senders', firewall([ofAnswers, ofSenders], true), []],
     [
-      'the tail behind an accept of the range',
-      firewall([{ text: '-A FORWARD -s 10.240.0.0/24 -j ACCEPT', act: 'accept' }], true),
+      'the tail behind accepts of answers and of what is for pods',
+      firewall([ofAnswers, ofReceivers], true),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'the tail behind accepts of answers and of a port',
+      firewall([ofAnswers, accept('-A FORWARD -s 10.240.0.0/24 -p tcp -m tcp --dport 443 -j ACCEPT')], true),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'the tail behind an accept of answers, and of ping from anywhere',
+      firewall([ofAnswers, accept('-A FORWARD -p icmp -m icmp --icmp-type 8 -j ACCEPT')], true),
+      ['error firewall-drops'],
+    ],
+    [
+      'the tail behind the accepts of another bridge',
+      firewall(
+        [
+          accept('-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'),
+          accept('-A FORWARD -i docker0 ! -o docker0 -j ACCEPT'),
+          accept('-A FORWARD -i docker0 -o docker0 -j ACCEPT'),
+        ],
+        true,
+      ),
+      ['error firewall-drops'],
+    ],
+    [
+      'the tail behind an accept of what leaves the node',
+      firewall([ofAnswers, accept('-A FORWARD -o up0 -j ACCEPT')], true),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'the same for another link',
+      firewall([ofAnswers, accept('-A FORWARD -o docker0 -j ACCEPT')], true),
+      ['error firewall-drops'],
+    ],
+    [
+      'nft, the same',
+      firewall([accept('ct state established,related accept'), accept('oifname "up0" accept')], true, nft),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'nft, the tail behind an accept of a set of links',
+      firewall([accept('ct state established,related accept'), accept('iifname @inner accept')], true, nft),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'nft, the tail behind a map of links',
+      firewall([stateMap, { text: 'iifname vmap { "cni0" : jump pods }', act: 'none' }], true, nft),
+      ['note firewall-drops-some'],
+    ],
+    ['nft, the tail behind a map of states', firewall([stateMap], true, nft), ['error firewall-drops']],
+    [
+      'nft, the tail behind a map of states and an accept of the bridge',
+      firewall([stateMap, accept('iifname "cni0" accept')], true, nft),
       [],
+    ],
+    [
+      'a guard against strangers behind an accept of answers',
+      firewall([ofAnswers, '-A FORWARD -d 10.240.0.0/24 -j DROP']),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'the same guard in front of it',
+      firewall(['-A FORWARD -d 10.240.0.0/24 -j DROP', ofAnswers]),
+      ['error firewall-drops'],
+    ],
+    [
+      'nft, a guard against strangers behind a map of states',
+      firewall([stateMap, 'oifname "cni0" drop'], false, nft),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'a drop of what pods send behind an accept of answers',
+      firewall([ofAnswers, '-A FORWARD -s 10.240.0.0/24 -j DROP']),
+      ['error firewall-drops'],
+    ],
+    [
+      'a drop of the rest of what pods send',
+      firewall([ofAnswers, accept('-A FORWARD -i cni0 -o up1 -j ACCEPT'), '-A FORWARD -i cni0 -j DROP']),
+      ['note firewall-drops-some'],
     ],
     [
       'the tail behind an accept of others',
@@ -444,6 +535,19 @@ describe('doctor judges firewalls', () => {
     const networks = [{ ...healthy.networks[0], isSetUp: false }] as never
     const drop = '-A FORWARD -s 10.0.0.0/8 -j DROP'
     expect(idsOf({ ...firewall([drop], true), networks })).toEqual(['error firewall-drops'])
+  })
+
+  it('prints no command against a guard that lets answers in', () => {
+    expect(judge(firewall([ofAnswers, '-A FORWARD -d 10.240.0.0/24 -j DROP']))[0]?.run).toBeUndefined()
+  })
+
+  it('says which direction no accept matches', () => {
+    const texts = [[ofSenders], [ofReceivers], []].map((rules) => judge(firewall(rules, true))[0]?.message)
+    expect(texts).toEqual([
+      expect.stringMatching(/and no accept of it matches answers to 10\.240\.0\.0\/24$/),
+      expect.stringMatching(/and no accept of it matches packets from 10\.240\.0\.0\/24$/),
+      expect.stringMatching(/and no rule of it names 10\.240\.0\.0\/24$/),
+    ])
   })
 
   it('prints no command with words that a shell would run', () => {
