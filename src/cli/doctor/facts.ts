@@ -83,6 +83,8 @@ export interface KernelFacts {
   readonly settings: ReadonlyMap<string, string | undefined>
   /** Interfaces with a default route, and the interface by which an answer to a distant sender leaves. */
   readonly uplinks: readonly { readonly dev: string; readonly address: string; readonly backBy: string }[]
+  /** Interfaces with an IPv6 default route. */
+  readonly uplinks6: readonly string[]
   /** The link by which packets for each pod leave the node. */
   readonly podRoutes: readonly PodRouteFacts[]
   /** Policy rules that refuse packets of pods. */

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel settings that cut pods off.
 
+import { basename } from 'node:path'
 import { familyOf } from '../../cni/address.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
-import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
+import type { KernelFacts, NodeFacts, PodNetwork, StateFacts } from './facts.ts'
 import { lastFile } from './kernel.ts'
 
-export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
+export function judgeKernel({ kernel, networks, state }: NodeFacts): readonly Finding[] {
   if (kernel === undefined) return []
   const used = networks.filter(({ isSetUp }) => isSetUp)
-  const off = forwardingOff(kernel, used)
+  const off = forwardingOff(kernel, used, state)
   const withoutSix = ipv6Off(kernel, used)
   return [
     ...off,
@@ -40,32 +41,69 @@ const families = [
   { family: 6, key: 'net/ipv6/conf/all/forwarding' },
 ] as const
 
-function forwardingOff({ settings }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
+/** `restore` switches forwarding on for networks of trestle, and keeps router advertisements. */
+function forwardingOff(
+  kernel: KernelFacts,
+  networks: readonly PodNetwork[],
+  state: StateFacts | undefined,
+): readonly Finding[] {
+  const restored = state?.differences.filter(({ kind }) => kind === 'forwarding.on').flatMap(({ found }) => found)
   return families
-    .filter(({ family, key }) => settings.get(key) === '0' && networksOf(networks, family).length > 0)
+    .filter(({ family, key }) => kernel.settings.get(key) === '0' && networksOf(networks, family).length > 0)
     .map(({ family, key }) => {
       const name = key.replaceAll('/', '.')
       const message = `${name} is 0, and ${namesOf(networksOf(networks, family))} forwards IPv${family}`
-      return findingOf({ id: 'forwarding-off', on: name, message, run: `sysctl -w ${name}=1` })
+      const isRestored = restored?.some((text) => text.includes(name)) === true
+      const keys = [...(family === 6 ? advertisementKeys(kernel, ['1']).map((each) => `${each}=2`) : []), `${name}=1`]
+      const run = isRestored ? 'trestle restore' : `sysctl -w ${keys.map(shellWord).join(' ')}`
+      return findingOf({ id: 'forwarding-off', on: name, message, run })
     })
 }
 
+/**
+ * The keys of uplinks with router advertisements: a forwarding node takes them with the value 2 alone. `values`: of the
+ * uplinks that are meant.
+ */
+function advertisementKeys({ settings, uplinks6 }: KernelFacts, values: readonly string[]): readonly string[] {
+  const taking = uplinks6.filter((dev) => values.includes(settings.get(`net/ipv6/conf/${dev}/accept_ra`) ?? ''))
+  return taking.map((dev) => `net.ipv6.conf.${dottedLink(dev)}.accept_ra`)
+}
+
+/** sysctl(8) takes a dot for a slash, and the other way round. */
+function dottedLink(dev: string): string {
+  return dev.replaceAll('.', '/')
+}
+
 function forwardingReverts(
-  { kept }: KernelFacts,
+  kernel: KernelFacts,
   networks: readonly PodNetwork[],
   isOffNow: boolean,
 ): readonly Finding[] {
   return families.flatMap(({ family, key }) => {
     const name = key.replaceAll('/', '.')
-    const found = kept.get(name)
+    const found = kernel.kept.get(name)
     if (isOffNow || found?.value !== '0' || networksOf(networks, family).length === 0) return []
     const line = `[[:space:]]*-?[[:space:]]*${found.key.replaceAll('.', '[./]')}[[:space:]]*=`
+    // trestle set 2 when it switched forwarding on; after the next start forwarding is on before trestle runs.
+    const kept = family === 6 ? advertisementKeys(kernel, ['1', '2']).map((each) => `${each} = 2`) : []
+    const write = (lines: readonly string[], file: string) => {
+      const words = lines.map(shellWord).join(' ')
+      return lines.length === 0 ? [] : [`printf '%s\\n' ${words} >>${shellWord(file)}`]
+    }
     const run =
       found.file === lastFile
-        ? `sed -i -E 's|^(${line}).*|\\1 1|' ${lastFile}`
-        : `printf '%s\\n' '${name} = 1' >/etc/sysctl.d/99-zz-pod-network.conf`
+        ? [`sed -i -E 's|^(${line}).*|\\1 1|' ${lastFile}`, ...write(kept, lastFile)].join(' && ')
+        : write([...kept, `${name} = 1`], fileBehind(found.file)).join('')
     return [findingOf({ id: 'forwarding-reverts', on: found.file, message: `it says ${found.key} = 0`, run })]
   })
+}
+
+const ownFile = '99-zz-pod-network.conf'
+
+/** A file that sysctl.d(5) reads after this one: they are read in the order of their names. */
+function fileBehind(file: string): string {
+  const name = basename(file)
+  return `/etc/sysctl.d/${name < ownFile ? ownFile : name.replace(/\.conf$/, '.pod-network.conf')}`
 }
 
 function ipv6Off({ settings }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
@@ -92,7 +130,12 @@ function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly Po
     .filter(({ dev }) => Math.max(all, Number(settings.get(`net/ipv4/conf/${dev}/rp_filter`) ?? 0)) === 1)
     .map(({ dev, address, backBy }) => {
       const message = `rp_filter of ${dev} is 1, it has a default route, and answers from ${address} leave by ${backBy}`
-      return findingOf({ id: 'rp-filter', on: dev, message, run: `sysctl -w net.ipv4.conf.${dev}.rp_filter=2` })
+      return findingOf({
+        id: 'rp-filter',
+        on: dev,
+        message,
+        run: `sysctl -w net.ipv4.conf.${dottedLink(dev)}.rp_filter=2`,
+      })
     })
 }
 

@@ -6,6 +6,7 @@ import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { readKey } from '../../system/kernel/kernel-files.ts'
+import { defaultRouteLinks6 } from '../../system/kernel/uplink.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readDocuments } from '../../tools/ip.ts'
 import { overlapOf } from '../lint/semantics.ts'
@@ -26,7 +27,11 @@ interface KernelSources {
 export async function lookAtKernel(run: Run, { host, networks, records }: KernelSources): Promise<KernelFacts> {
   const links = [...new Set(networks.flatMap((network) => network.links))]
   const uplinks = uplinkAddresses(host)
-  const keys = settingKeys([...links, ...uplinks.map(({ dev }) => dev)])
+  const uplinks6 = defaultRouteLinks6()
+  const keys = [
+    ...settingKeys([...links, ...uplinks.map(({ dev }) => dev)]),
+    ...uplinks6.map((dev) => `net/ipv6/conf/${dev}/accept_ra`),
+  ]
   const [backs, podRoutes, refusals, hasKubeProxy] = await Promise.all([
     routesFrom(run, uplinks, host),
     podRouteFacts(run, records),
@@ -36,6 +41,7 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
   return {
     settings: new Map(keys.map((key) => [key, readKey(key)])),
     uplinks: backs,
+    uplinks6,
     podRoutes,
     refusals,
     kept: keptSettings(['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']),

@@ -21,6 +21,7 @@ export const kernel: KernelFacts = {
     ['net/ipv4/conf/all/rp_filter', '0'],
   ]),
   uplinks: [{ dev: 'up0', address: '192.0.2.2', backBy: 'up0' }],
+  uplinks6: [],
   podRoutes: [{ pod: 'default/web', address: '10.240.0.2', expected: 'cni0', leavesBy: 'cni0' }],
   refusals: [],
   kept: new Map(),

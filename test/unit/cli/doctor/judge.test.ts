@@ -2,12 +2,13 @@
 // Facts to findings: one fact that is not as on a healthy node, and the ids that doctor gives it.
 
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
+import { keptSettings } from '../../../../src/cli/doctor/kernel.ts'
 import { readIptablesMatches, readNftMatches } from '../../../../src/cli/doctor/rule-matches.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
@@ -218,6 +219,57 @@ describe('doctor judges', () => {
     expect(readFileSync(file, 'utf8')).toContain(after)
     expect(readFileSync(file, 'utf8')).not.toContain('0')
     rmSync(dirname(file), { recursive: true })
+  })
+
+  const both = (file: string): NodeFacts => ({
+    ...withKernel({
+      settings: new Map([
+        ...kernel.settings,
+        ['net/ipv6/conf/up0/accept_ra', '2'],
+        ['net/ipv6/conf/up1.7/accept_ra', '1'],
+      ]),
+      uplinks6: ['up0', 'up1.7', 'up2'],
+      kept: new Map(
+        ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].map((key) => [key, { key, value: '0', file }]),
+      ),
+    }),
+    networks: [{ ...healthy.networks[0], subnets: ['10.240.0.0/24', 'fd00::/64'] }] as never,
+  })
+
+  it.each([
+    ['/usr/lib/sysctl.d/50-default.conf', '99-zz-pod-network.conf'],
+    ['/etc/sysctl.d/zz-hardening.conf', 'zz-hardening.pod-network.conf'],
+    ['/etc/sysctl.d/99-zz-pod-network.conf', '99-zz-pod-network.pod-network.conf'],
+  ])('both families of %s go into one file that is read later, with accept_ra of uplinks', (file, name) => {
+    const root = mkdtempSync(`${tmpdir()}/trestle-sysctl-`)
+    mkdirSync(`${root}${dirname(file)}`, { recursive: true })
+    mkdirSync(`${root}/etc/sysctl.d`, { recursive: true })
+    writeFileSync(`${root}${file}`, 'net.ipv4.ip_forward = 0\nnet.ipv6.conf.all.forwarding = 0\n')
+    const found = judge(both(file))
+    expect(found.map(({ id }) => id)).toEqual(['forwarding-reverts', 'forwarding-reverts'])
+    for (const { run } of found) execFileSync('sh', ['-c', run?.replaceAll('/etc/', `${root}/etc/`) ?? ''])
+    expect(readFileSync(`${root}/etc/sysctl.d/${name}`, 'utf8').split('\n')).toEqual([
+      'net.ipv4.ip_forward = 1',
+      'net.ipv6.conf.up0.accept_ra = 2',
+      'net.ipv6.conf.up1/7.accept_ra = 2',
+      'net.ipv6.conf.all.forwarding = 1',
+      '',
+    ])
+    const keys = ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']
+    expect([...keptSettings(keys, root).values()].map(({ value }) => value)).toEqual(['1', '1'])
+    rmSync(root, { recursive: true })
+  })
+
+  it('IPv6 forwarding that is off: restore for networks of trestle, else with accept_ra of uplinks that have 1', () => {
+    const facts = both('/f')
+    const settings = new Map([...(facts.kernel?.settings ?? []), ['net/ipv6/conf/all/forwarding', '0']])
+    const off = { ...facts, kernel: { ...kernel, settings, uplinks6: ['up0', 'up1.7'] } }
+    const run = 'sysctl -w net.ipv6.conf.up1/7.accept_ra=2 net.ipv6.conf.all.forwarding=1'
+    expect(judge(off)).toMatchObject([{ id: 'forwarding-off', run }])
+    const found = ['net.ipv6.conf.all.forwarding is 0, not 1']
+    const differences = [{ kind: 'forwarding.on', dev: '', found }]
+    const own = { ...off, state: { ...state, differences } }
+    expect(judge(own)).toMatchObject([{ id: 'forwarding-off', run: 'trestle restore' }])
   })
 
   it('one cause once: what lint says of the configuration explains a runtime that is not ready', () => {
