@@ -31,6 +31,9 @@ export interface Examined {
 
 const plugin = { type: 'trestle', podcidr: ['10.240.0.0/24', 'fd00:240::/64'], capabilities: { portMappings: true } }
 
+/** The variables by which kubelet's runtime names a pod. */
+export const podArgs = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}`
+
 /** Opens the node. `more`: keys of the plugin. Close it in `afterEach`. */
 export function openDoctorNode(more: Readonly<Record<string, unknown>> = {}) {
   const host = openUplinkedHost()

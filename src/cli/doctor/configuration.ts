@@ -12,6 +12,7 @@ import { openPrograms, type Programs } from '../lint/programs.ts'
 import { otherBinDirs, targetOf } from '../lint/runtimes.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
+import { liveCached } from './state.ts'
 
 /** Looks at the directory of a runtime. `found`: all runtimes of the node. `couldNotLook`: a file is not readable. */
 export function lookAtConfiguration(
@@ -30,6 +31,7 @@ export function lookAtConfiguration(
     findings: lint.findings,
     ...(lint.prediction === undefined ? {} : { prediction: lint.prediction }),
     ...(choice?.file === undefined ? {} : { file: choice.file, network: choice.network }),
+    ...(choice?.file !== undefined && liveCached(choice.network).length > 0 ? { hasPods: true } : {}),
     plugins: used === undefined ? [] : pluginsOf(used, programs),
     files: lints.flatMap((each) => {
       const isOwn = pluginsOf(each, programs).some((plugin) => plugin.isOwn)

@@ -67,6 +67,8 @@ export interface ConfigurationFacts {
   readonly file?: string
   readonly network?: string
   readonly plugins: readonly PluginFacts[]
+  /** By libcni's cache, live pods are in the network of the used file. */
+  readonly hasPods?: true
   /** Valid files: the network of each, and whether trestle is in the list. */
   readonly files: readonly { readonly file: string; readonly network: string; readonly isOwn: boolean }[]
 }
@@ -151,6 +153,8 @@ export interface StateFacts {
   readonly uplinkMtu?: number
   /** The number of trestle's pods in each network. */
   readonly podsOf: ReadonlyMap<string, number>
+  /** The same without those that a person or nerdctl made. */
+  readonly podsOfKubelet: ReadonlyMap<string, number>
 }
 
 /** A set of ranges of host-local, and the number of reserved addresses. */
@@ -159,8 +163,9 @@ export interface PoolFacts {
   readonly ranges: string
   readonly taken: number
   readonly total: bigint
-  /** Reservations of containers that no runtime lists; none if no runtime answered. */
+  /** Reservations of containers that no runtime lists, older than five minutes; none if no runtime answered. */
   readonly leaked: readonly string[]
+  readonly isAnyListed: boolean
   readonly directory: string
 }
 

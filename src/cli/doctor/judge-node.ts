@@ -96,21 +96,27 @@ function ofLint({ line, column, excerpt: _, file, ...finding }: Finding): Findin
 /** Multus and similar plugins delegate to the other files. */
 const delegators = ['multus', 'multus-shim', 'genie', 'danm']
 
+/**
+ * Another file is meant if kubelet's pods live in its network; a person or nerdctl may use any file. If pods live in
+ * the used network too, it is meant as well.
+ */
 function shadowed(
-  { file, network, plugins, files, runtime }: ConfigurationFacts,
+  { file, network = '', plugins, files, runtime, hasPods }: ConfigurationFacts,
   { state }: NodeFacts,
 ): readonly Finding[] {
-  const isUsed = (other: { readonly network: string }) => (state?.podsOf.get(other.network) ?? 0) > 0
-  if (file === undefined || plugins.some(({ type }) => delegators.includes(type))) return []
+  const countOf = (other: { readonly network: string }) => state?.podsOfKubelet.get(other.network) ?? 0
+  const isMeantToo = hasPods === true || (state?.podsOf.get(network) ?? 0) > 0
+  if (file === undefined || isMeantToo || plugins.some(({ type }) => delegators.includes(type))) return []
   const others = files.filter((other) => other.network !== network && other.isOwn)
   const hasOwn = plugins.some(({ isOwn }) => isOwn)
-  const meant = others.find(isUsed) ?? (hasOwn ? undefined : others[0])
+  const meant = others.find((other) => countOf(other) > 0) ?? (hasOwn ? undefined : others[0])
   if (meant === undefined) return []
-  const count = state?.podsOf.get(meant.network) ?? 0
+  const count = countOf(meant)
   const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
   const message = `the runtime uses it instead of ${meant.file}: new pods get network ${network}${pods}`
   const path = join(runtime.confDir, file)
-  return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
+  // Without pods nobody knows which network is meant: without a used one the cluster has none.
+  return [findingOf({ id: 'config-shadowed', on: path, message, run: count === 0 ? undefined : aside(path) })]
 }
 
 export function judgeAgents({ agents, agentProblems }: NodeFacts): readonly Finding[] {
@@ -144,17 +150,26 @@ function notReady({ network, id, message, details }: ReadinessFacts): Finding {
   })
 }
 
-function ofPool({ network, ranges, taken, total, leaked, directory }: PoolFacts): readonly Finding[] {
+function ofPool({ network, ranges, taken, total, leaked, isAnyListed, directory }: PoolFacts): readonly Finding[] {
   const on = `network ${network}`
+  // The files alone that were judged: other networks of the directory may be of other runtimes.
+  const run = leaked.length === 0 ? undefined : `(cd ${shellWord(directory)} && rm -v ${leaked.join(' ')})`
+  const lost = `of containers that no runtime lists: ${few(leaked)}`
   if (BigInt(taken) >= total) {
-    const message = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
-    return [findingOf({ id: 'host-local-full', on, message })]
+    const isLeaked = run === undefined ? '' : `, ${leaked.length} of them ${lost}`
+    const message = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}${isLeaked}`
+    const cure = run === undefined ? (isAnyListed ? largerRange : askByHand) : diagnosis('host-local-leaked').cure
+    const { run: _, ...found } = findingOf({ id: 'host-local-full', on, message, cure })
+    return [run === undefined ? found : { ...found, run }]
   }
-  if (leaked.length === 0) return []
-  const count = `${leaked.length} of ${taken} reservations in ${directory}`
-  const message = `${count} are of containers that no runtime lists: ${few(leaked)}`
-  return [findingOf({ id: 'host-local-leaked', on, message, run: diagnosis('host-local-full').run })]
+  if (run === undefined) return []
+  const message = `${leaked.length} of ${taken} reservations in ${directory} are ${lost}`
+  return [findingOf({ id: 'host-local-leaked', on, message, run })]
 }
+
+const largerRange = 'no file is of a container that is gone: give the network a larger range'
+const askByHand =
+  'no runtime told which containers live: `trestle explain host-local-full` has a way to find leaked files'
 
 /** A runtime retries within minutes: a newer error is still current. */
 const stillMs = 5 * 60 * 1000

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pod networks of this node: networks in state, and networks of the used configuration.
 
+import { statSync } from 'node:fs'
 import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
@@ -13,7 +14,9 @@ import type { NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
+import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { upstreamLeases } from '../../system/upstream/host-local-leases.ts'
+import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { readOwn } from '../lint/own-plugin.ts'
 import { canonical, overlapOf, subnetsOf } from '../lint/semantics.ts'
 import { asOwn } from '../node/own-type.ts'
@@ -132,7 +135,11 @@ export function lookAtPools({ network = '', plugins }: ConfigurationFacts, liste
 
 function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, listed: Listed): readonly PoolFacts[] {
   const leases = upstreamLeases(dataDir, network)
-  const lost = leases.filter(({ containerId }) => listed !== undefined && !listed.has(containerId))
+  const directory = `${dataDir}/${network}`
+  const mayLive = attachedContainers(network)
+  const lost = leases.filter(({ containerId, address }) => {
+    return listed?.has(containerId) === false && !mayLive.has(containerId) && isOld(`${directory}/${address}`)
+  })
   return rangeSets.map((set) => {
     const countedIn = (some: typeof leases) => countedOf(set, exclude, [...new Set(some.map(({ address }) => address))])
     return {
@@ -141,9 +148,24 @@ function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, lis
       taken: countedIn(leases).length,
       total: capacity(set, exclude),
       leaked: countedIn(lost),
-      directory: `${dataDir}/${network}`,
+      isAnyListed: listed !== undefined,
+      directory,
     }
   })
+}
+
+/** Containers of the network that libcni remembers, and whose namespace is not known to be gone: podman's, say. */
+function attachedContainers(network: string): ReadonlySet<string> {
+  const known = cachedAttachments(network).filter(({ netns }) => netnsState(identityOfNetns(netns)) !== 'gone')
+  return new Set(known.map(({ containerId }) => containerId))
+}
+
+/** host-local reserves an address before a runtime lists the container. */
+const youngestMs = 5 * 60 * 1000
+
+function isOld(file: string): boolean {
+  const madeMs = statSync(file, { throwIfNoEntry: false })?.mtimeMs
+  return madeMs !== undefined && madeMs < Date.now() - youngestMs
 }
 
 export async function lookAtReadiness(

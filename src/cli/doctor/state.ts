@@ -14,7 +14,7 @@ import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { podDifference } from '../../plan/order/difference.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
-import { cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
@@ -22,7 +22,7 @@ import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
-import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
+import { allCachedAttachments, cachedAttachment, cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { blockedDirectories } from '../node/blocked-directories.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
 
@@ -55,10 +55,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
   const { parts, elsewhere } = await restore(context, false)
   const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
   const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
-  const byNetwork = Map.groupBy(
-    live.filter(({ key }) => key.role !== 'ipam'),
-    ({ key }) => key.network,
-  )
+  const attached = live.filter(({ key }) => key.role !== 'ipam')
   const mtu = uplinkMtu(pods.every(isIpv4Only) ? 'IPv4' : 'any')
   const inside = await lookIntoPods(context, pods.slice(0, mostPods))
   return {
@@ -82,8 +79,14 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
       return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
     }),
     ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
-    podsOf: new Map([...byNetwork].map(([network, all]) => [network, all.length])),
+    podsOf: countByNetwork(attached),
+    podsOfKubelet: countByNetwork(attached.filter(({ pod }) => pod !== undefined)),
   }
+}
+
+function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
+  const byNetwork = Map.groupBy(records, ({ key }) => key.network)
+  return new Map([...byNetwork].map(([network, all]) => [network, all.length]))
 }
 
 function isIpv4Only({ spec }: AttachmentRecord): boolean {
@@ -145,13 +148,18 @@ function listeners(record: AttachmentRecord) {
 // Pods of other plugins are not compared with the kernel: the report says so, so that it is no all-clear.
 
 /**
- * One reason for all live pods of other plugins, by libcni's cache. `lo` does not count: containerd attaches a network
- * `cni-loopback` to each pod, trestle's too (containerd/go-cni, WithLoNetwork).
+ * Live attachments of libcni's cache. `lo` does not count: containerd attaches a network `cni-loopback` to each pod,
+ * trestle's too (containerd/go-cni, WithLoNetwork).
  */
-export function podsOfOthers(): readonly NotLooked[] {
+export function liveCached(network?: string): readonly CachedAttachment[] {
   const isLive = (path: string) => path !== '' && netnsState(identityOfNetns(path)) === 'live'
-  const cached = allCachedAttachments().filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
-  const others = cached.filter((attachment) => !isPartOurs(attachment))
+  const cached = network === undefined ? allCachedAttachments() : cachedAttachments(network)
+  return cached.filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
+}
+
+/** One reason for all live pods of other plugins, by libcni's cache. */
+export function podsOfOthers(): readonly NotLooked[] {
+  const others = liveCached().filter((attachment) => !isPartOurs(attachment))
   const types = [...new Set(others.flatMap((attachment) => cachedTypes(attachment).slice(0, 1)))].toSorted()
   return types.length === 0
     ? []

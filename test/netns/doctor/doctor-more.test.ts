@@ -3,7 +3,7 @@
 
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
+import { type DoctorNode, openDoctorNode, podArgs } from '../../support/doctor-node.ts'
 import { trestle } from '../../support/host.ts'
 import { serve } from '../../support/traffic/traffic.ts'
 
@@ -21,7 +21,7 @@ function done(line: string): string {
 
 describe('the configuration', () => {
   it('a second one that sorts first is named, and the printed cure takes it away (kubernetes/kubernetes#100309)', () => {
-    node.addPod('a')
+    node.addPod('a', {}, podArgs('a'))
     const ipam = { type: 'host-local', subnet: '10.9.0.0/24' }
     node.write('05-old.conflist', {
       cniVersion: '1.0.0',

@@ -6,7 +6,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname } from 'node:path'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { type DoctorNode, openDoctorNode, type Shown } from '../../support/doctor-node.ts'
+import { type DoctorNode, openDoctorNode, podArgs, type Shown } from '../../support/doctor-node.ts'
 import { trestle } from '../../support/host.ts'
 
 const sysctlFile = '/run/sysctl.d/50-hardening.conf'
@@ -70,7 +70,7 @@ function fixed(): { readonly findings: readonly Shown[]; readonly called: string
 }
 
 it('mends its own rules, links, reservations and forwarding, and leaves what others have as it was', () => {
-  node.addPod('a')
+  node.addPod('a', {}, podArgs('a'))
   const foreign = spoilOthers()
   const before = ofOthers()
   const leaked = `${node.stateDir}/networks/pods/addresses/10.240.0.77`

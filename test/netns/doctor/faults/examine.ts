@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import { type DoctorNode, openDoctorNode } from '../../../support/doctor-node.ts'
+import { type DoctorNode, openDoctorNode, podArgs } from '../../../support/doctor-node.ts'
 import { type FaultBench, openFaultBench, type Said } from '../../../support/fault-bench.ts'
 import { trestle } from '../../../support/host.ts'
 import type { Pod } from '../../../support/traffic/pods.ts'
@@ -25,7 +25,6 @@ export interface Bench extends FaultBench {
 
 const limits = { ingressRate: 100_000_000, ingressBurst: 10_000_000 }
 const first = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }], bandwidth: limits }
-const argsOf = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}`
 
 /** Opens a node of a kind. Two pods, the first with a host port and a limit; a bare one has none. */
 export function openBench(kind: NodeKind): Bench {
@@ -36,12 +35,12 @@ export function openBench(kind: NodeKind): Bench {
     bench.sh('rm $CONF/* $BIN/*')
     return { ...bench, pods: [], before: bench.state() }
   }
-  const pods = [addFirst(node), node.addPod('b', {}, argsOf('b'))]
+  const pods = [addFirst(node), node.addPod('b', {}, podArgs('b'))]
   const bench = openFaultBench(node, pods[0])
   return { ...bench, pods, before: bench.state() }
 }
 
-const addFirst = (node: DoctorNode) => node.addPod('a', first, argsOf('a'))
+const addFirst = (node: DoctorNode) => node.addPod('a', first, podArgs('a'))
 
 /** Runs lines that have to succeed. */
 export function done({ sh }: Bench, lines: string): string {

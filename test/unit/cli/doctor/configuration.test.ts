@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory as the runtime that reads it has it: with its own settings, as `trestle lint` does.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { lookAtAgents, lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
-import { bridgeOf, podNetworks } from '../../../../src/cli/doctor/networks.ts'
+import { bridgeOf, lookAtPools, podNetworks } from '../../../../src/cli/doctor/networks.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { emptyNamespace } from '../../../../src/model/observed.ts'
 import { runtime } from './healthy.ts'
@@ -65,6 +65,24 @@ it.each([
   [{ type: 'flannel', delegate: { type: 'ptp' } }, undefined],
   [{ type: 'ptp' }, undefined],
 ])('the bridge of %j is %s', (conf, bridge) => expect(bridgeOf(conf)).toBe(bridge))
+
+it('a reservation is a leak where no runtime lists its container, and no ADD may be at work', () => {
+  mkdirSync(`${confDir}/a`)
+  const reserve = (address: string, id: string, time: Date) => {
+    writeFileSync(`${confDir}/a/${address}`, `${id}\r\neth0`)
+    utimesSync(`${confDir}/a/${address}`, time, time)
+  }
+  const old = new Date('2026-01-01')
+  reserve('10.1.0.2', 'lives', old)
+  reserve('10.1.0.3', 'gone', old)
+  reserve('10.1.0.4', 'starts', new Date())
+  const conf = { type: 'bridge', ipam: { type: 'host-local', subnet: '10.1.0.0/24', dataDir: confDir } }
+  const plugins = [{ type: 'bridge', ipamType: 'host-local', conf, isOwn: false }]
+  const used = { runtime, findings: [], files: [], file: 'a.conflist', network: 'a', plugins }
+  const seen = { taken: 3, directory: `${confDir}/a` }
+  expect(lookAtPools(used, new Set(['lives']))).toMatchObject([{ ...seen, leaked: ['10.1.0.3'], isAnyListed: true }])
+  expect(lookAtPools(used, undefined)).toMatchObject([{ ...seen, leaked: [], isAnyListed: false }])
+})
 
 it.each([
   ['portmap', false],

@@ -47,6 +47,7 @@ export const state: StateFacts = {
   mtus: [{ pod: 'default/web', mtu: 1500 }],
   uplinkMtu: 1500,
   podsOf: new Map([['pods', 1]]),
+  podsOfKubelet: new Map([['pods', 1]]),
 }
 
 export const nowMs = Date.parse('2026-11-22T12:00:00Z')

@@ -2,7 +2,7 @@
 // Facts to findings: one fact that is not as on a healthy node, and the ids that doctor gives it.
 
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -17,7 +17,15 @@ const withKernel = (more: Partial<KernelFacts>): NodeFacts => ({ ...healthy, ker
 const withState = (more: Partial<StateFacts>): NodeFacts => ({ ...healthy, state: { ...state, ...more } })
 const withSettings = (settings: Record<string, string | undefined>) =>
   withKernel({ settings: new Map([...kernel.settings, ...Object.entries(settings)]) })
-const pool = { network: 'pods', ranges: '10.1.0.0/29', total: 5n, directory: '/d', leaked: [], taken: 0 }
+const pool = {
+  network: 'pods',
+  ranges: '10.1.0.0/29',
+  total: 5n,
+  directory: '/d',
+  leaked: [],
+  isAnyListed: true,
+  taken: 0,
+}
 const reverting = (file: string, key = 'net.ipv4.ip_forward') =>
   new Map([['net.ipv4.ip_forward', { key, value: '0', file }]])
 const configuration = healthy.configurations[0]
@@ -272,6 +280,28 @@ describe('doctor judges', () => {
     expect(judge(own)).toMatchObject([{ id: 'forwarding-off', run: 'trestle restore' }])
   })
 
+  it('removes the leaked files of host-local that were judged, and no others', () => {
+    const root = mkdtempSync(`${tmpdir()}/trestle doctor-`)
+    const files = ['10.1.0.2', '10.1.0.3', 'fd00::4', 'lock']
+    for (const name of files) writeFileSync(`${root}/${name}`, 'gone')
+    const leaking = { ...pool, directory: root, taken: 4, leaked: ['10.1.0.2', 'fd00::4'] }
+    const full = { ...leaking, taken: 5 }
+    const [leaked, taken] = [leaking, full].flatMap((each) => judge({ ...healthy, pools: [each] }))
+    expect([leaked?.id, taken?.id, taken?.run]).toEqual(['host-local-leaked', 'host-local-full', leaked?.run])
+    execFileSync('sh', ['-c', leaked?.run ?? ''])
+    expect(readdirSync(root)).toEqual(['10.1.0.3', 'lock'])
+    rmSync(root, { recursive: true })
+  })
+
+  it.each([
+    [true, 'give the network a larger range'],
+    [false, '`trestle explain host-local-full`'],
+  ])('prints no command for a full range without a leaked file, a runtime asked: %s', (isAnyListed, cure) => {
+    const [found] = judge({ ...healthy, pools: [{ ...pool, taken: 5, isAnyListed }] })
+    expect(found).toMatchObject({ id: 'host-local-full', cure: expect.stringContaining(cure) })
+    expect(found).not.toHaveProperty('run')
+  })
+
   it('one cause once: what lint says of the configuration explains a runtime that is not ready', () => {
     const finding = {
       id: 'dir-empty',
@@ -296,6 +326,27 @@ describe('doctor judges', () => {
       { id: 'config-shadowed', run: 'mv /etc/cni/net.d/00-other.conflist /etc/cni/net.d/00-other.conflist.disabled' },
     ])
     expect(judge(shadowing('multus'))).toEqual([])
+  })
+
+  it('a file of another network that comes first is left alone where pods live in its network', () => {
+    const used = {
+      ...configuration,
+      file: '00-other.conflist',
+      network: 'other',
+      plugins: [{ ...plugin, isOwn: false }],
+    }
+    const shown = (more: object, counts: Partial<StateFacts> = {}) =>
+      judge({ ...withState(counts), configurations: [{ ...used, ...more } as never] }).map(({ id, run }) => ({
+        id,
+        run,
+      }))
+    const run = 'mv /etc/cni/net.d/00-other.conflist /etc/cni/net.d/00-other.conflist.disabled'
+    expect(shown({})).toEqual([{ id: 'config-shadowed', run }])
+    expect(shown({ hasPods: true })).toEqual([])
+    expect(shown({}, { podsOf: new Map([...state.podsOf, ['other', 1]]) })).toEqual([])
+    // Pods that a person or nerdctl made say nothing of kubelet's: no command.
+    expect(shown({}, { podsOfKubelet: new Map() })).toEqual([{ id: 'config-shadowed', run: undefined }])
+    expect(shown({ plugins: [plugin] }, { podsOfKubelet: new Map() })).toEqual([])
   })
 
   it('a file that comes first and lacks its plugin: one finding, whose cure is to rename it', () => {

@@ -20,8 +20,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true }))
 
-function reservation(name: string, text: string, time = old): void {
-  const file = join(root, 'networks/cbr0', name)
+function reservation(name: string, text: string, time = old, network = 'cbr0'): void {
+  const file = join(root, 'networks', network, name)
   writeFileSync(file, text)
   utimesSync(file, time, time)
 }
@@ -31,7 +31,7 @@ function cleared(pods: string, status = 0): readonly string[] {
   const crictl = join(root, 'crictl')
   writeFileSync(crictl, `#!/bin/sh\n[ "$*" = "pods -q" ] || exit 9\nprintf '${pods}'\nexit ${status}\n`)
   chmodSync(crictl, 0o755)
-  const command = clearHostLocal.replace('/var/lib/cni/networks', join(root, 'networks'))
+  const command = clearHostLocal.replace('/var/lib/cni/networks/NETWORK', join(root, 'networks/cbr0'))
   execFileSync('sh', ['-c', `${command} || true`], { env: { PATH: `${root}:${process.env['PATH']}` } })
   return readdirSync(join(root, 'networks/cbr0')).sort()
 }
@@ -51,6 +51,14 @@ describe('the command that clears leaked reservations of host-local', () => {
     reservation('last_reserved_ip.0', '10.1.2.4')
     reservation('lock', '')
     expect(cleared('aaaa\\nabcd\\n')).toEqual(['10.1.2.2', '10.1.2.7', 'last_reserved_ip.0', 'lock'])
+  })
+
+  it('leaves other networks of the directory alone', () => {
+    mkdirSync(join(root, 'networks/nerdctl0'))
+    reservation('10.4.0.2', 'default-bbbb\r\neth0', old, 'nerdctl0')
+    reservation('10.1.2.3', 'bbbb\r\neth0')
+    expect(cleared('aaaa\\n')).toEqual([])
+    expect(readdirSync(join(root, 'networks/nerdctl0'))).toEqual(['10.4.0.2'])
   })
 
   it.each([
