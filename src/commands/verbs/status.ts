@@ -183,21 +183,24 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
       BigInt(own.length) < total ? [...own, ...inSetElsewhere(context, files, { conf, ipam, own, set })] : own
     if (BigInt(inSet.length) < total || own.some((address) => isReclaimable(context, files, { address, conf })))
       continue
+    const left = own.flatMap((address) => cooling.get(address) ?? [])
+    const held = { total, cooling: left.length, theirs: countedOf(set, ipam.exclude, theirs).length }
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      describeCooling(own.flatMap((address) => cooling.get(address) ?? [])) +
-        reasonOfFull(total, countedOf(set, ipam.exclude, theirs).length),
+      `${describeCooling(left)}${reasonOfFull(held)}`.trimEnd(),
     )
   }
 }
 
 /** `theirs`: those of the set that host-local reserved and nobody has adopted, in which case a dead pod keeps them. */
-function reasonOfFull(total: bigint, theirs: number): string {
+function reasonOfFull({ total, cooling, theirs }: { total: bigint; cooling: number; theirs: number }): string {
+  if (BigInt(cooling) >= total) return ''
+  const held = cooling === 0 ? `all ${total} are` : `the rest (${total - BigInt(cooling)}) is`
   if (theirs === 0)
-    return `all ${total} are held for pods whose network namespace exists; trestle gc names those that no runtime lists`
+    return `${held} held for pods whose network namespace exists; trestle gc names those that no runtime lists`
   const how = 'trestle adopt --apply frees those of pods that are gone'
-  return `all ${total} are held, ${theirs} of them by host-local; ${how}`
+  return `${held} held, ${theirs} of them by host-local; ${how}`
 }
 
 /** Addresses of the set that live pods of other networks have, where with those none may be free. */

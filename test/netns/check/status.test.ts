@@ -101,8 +101,17 @@ describe('STATUS says yes', () => {
     expect(refused.json?.details).toMatch(/1 cool down \(ipam\.cooldown\), the first for (5\d\d|600) s more/)
     const no = host.cni('STATUS', small(600))
     expectError(no, 50, 'no IP addresses available')
-    expect(no.json?.details).toContain('1 cool down')
+    expect(no.json?.details).toMatch(/^1 cool down \(ipam\.cooldown\), the first for \d+ s more\.$/)
     expectSilent(host.cni('STATUS', small(25)))
+  })
+
+  it('with those that cool down apart from those of live pods', () => {
+    const two = ipamConf({ type: 'trestle', subnet: '10.9.0.0/29', rangeEnd: '10.9.0.3', cooldown: 600 })
+    attach(host, two, { id: 'a' })
+    attach(host, two, { id: 'b' })
+    expectSilent(host.cni('DEL', two, { id: 'b' }))
+    const { json } = host.cni('STATUS', two)
+    expect(json?.details).toMatch(/^1 cool down .* s more\. the rest \(1\) is held for pods whose/)
   })
 
   it('where ranges come with ADD only', () => {
