@@ -4,12 +4,14 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { orElse } from '../../cni/error.ts'
 import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
 import { openNode } from '../lint/node.ts'
 import { openPrograms, type Programs } from '../lint/programs.ts'
 import { otherBinDirs, targetOf } from '../lint/runtimes.ts'
+import { skipsFaultyFiles } from '../node/ask-runtime.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
 import { liveCached } from './state.ts'
@@ -23,7 +25,7 @@ export function lookAtConfiguration(
   const programs: Programs = installed.hasDirectory ? { ...installed, host: openNode() } : installed
   const { readers, isOfCrio } = targetOf(runtime.confDir, found)
   const lint = lintDirectory(runtime.confDir, programs, { readers, isOfCrio })
-  const choice = runtime.name === 'CRI-O' ? lint.prediction?.crio : lint.prediction?.containerd
+  const choice = skipsFaultyFiles(runtime.name) ? lint.prediction?.crio : lint.prediction?.containerd
   const lints = lint.lints ?? []
   const used = lints.find(({ file }) => file === join(runtime.confDir, choice?.file ?? ''))
   return {
@@ -31,7 +33,7 @@ export function lookAtConfiguration(
     findings: lint.findings,
     ...(lint.prediction === undefined ? {} : { prediction: lint.prediction }),
     ...(choice?.file === undefined ? {} : { file: choice.file, network: choice.network }),
-    ...(choice?.file !== undefined && liveCached(choice.network).length > 0 ? { hasPods: true } : {}),
+    ...(choice?.file !== undefined && hasPods(choice.network) ? { hasPods: true } : {}),
     plugins: used === undefined ? [] : pluginsOf(used, programs),
     files: lints.flatMap((each) => {
       const isOwn = pluginsOf(each, programs).some((plugin) => plugin.isOwn)
@@ -39,6 +41,11 @@ export function lookAtConfiguration(
     }),
     ...(lint.couldNotLook === true && existsSync(runtime.confDir) ? { couldNotLook: true } : {}),
   }
+}
+
+/** A cache that only root may read is told with the group `network`. */
+function hasPods(network: string): boolean {
+  return orElse(() => liveCached(network).length > 0, false)
 }
 
 function pluginsOf({ list }: FileLint, { isOwn }: Programs): readonly PluginFacts[] {

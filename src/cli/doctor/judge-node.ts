@@ -4,6 +4,7 @@
 import { basename, join } from 'node:path'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
 import type { ProblemId } from '../../plan/agent/problem.ts'
+import { skipsFaultyFiles } from '../node/ask-runtime.ts'
 import { counted, type Finding, findingOf } from '../shell/findings.ts'
 import {
   type ConfigurationFacts,
@@ -33,10 +34,8 @@ function isMeantForPods({ runtime, files }: ConfigurationFacts, { runtimes, stat
 }
 
 /** Findings of lint about other runtimes. */
-const ofOthers = {
-  containerd: ['runtimes-differ', 'cri-o-skips', 'cnitool-stops'],
-  'CRI-O': ['runtimes-differ', 'containerd-stops', 'cnitool-stops'],
-}
+const ofThoseThatSkip = ['runtimes-differ', 'cri-o-skips', 'cnitool-stops']
+const ofThoseThatStop = ['runtimes-differ', 'containerd-stops', 'cnitool-stops']
 
 /** A second file of the used network: it is unused, or shares the network's state. */
 function isSecondOfUsed({ id, on }: Finding, { network, files }: ConfigurationFacts): boolean {
@@ -51,14 +50,15 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
   return facts.configurations
     .filter((each) => isMeantForPods(each, facts))
     .flatMap((each) => {
-      const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
+      const skips = skipsFaultyFiles(each.runtime.name)
+      const stopper = skips ? undefined : each.prediction?.containerd
       const stoppedBy = stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined
       const about = [each.file, stoppedBy]
       const files = [
         each.runtime.confDir,
         ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
       ]
-      const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
+      const skipped: readonly string[] = skips ? ofThoseThatStop : ofThoseThatSkip
       const isMeant = (finding: Finding) =>
         finding.severity !== 'note' &&
         (files.includes(finding.on) || isSecondOfUsed(finding, each)) &&

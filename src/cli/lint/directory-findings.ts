@@ -160,7 +160,6 @@ export function choicesText({ containerd, crio, cnitool }: Prediction, names: re
   const lines = [
     ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
     ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
-    // cri-dockerd has dockershim's code, which skips broken files as CRI-O does (network/cni, getDefaultCNINetwork).
     ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]

@@ -2,6 +2,7 @@
 // Findings about the runtimes' directories. Pure.
 
 import { join } from 'node:path'
+import { skipsFaultyFiles } from '../node/ask-runtime.ts'
 import { namesIfThere } from '../node/if-there.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, runtimeText } from '../node/runtimes.ts'
@@ -63,7 +64,7 @@ export interface Target {
   readonly directory: string
   readonly binDirs: readonly string[]
   readonly readers: readonly NodeRuntime[]
-  /** Whether CRI-O would look for plugins there, as far as known. */
+  /** Whether CRI-O or cri-dockerd would look for plugins there, as far as known. */
   readonly isOfCrio: boolean
 }
 
@@ -79,7 +80,7 @@ export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): T
   // A stopped runtime counts only for its own directory: Debian's containerd comes with other packages, and has a
   // plugin directory that no other runtime uses.
   const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
-  const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => runtime === 'CRI-O')
+  const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => skipsFaultyFiles(runtime))
   return { directory, readers, binDirs: binDirsOf(owners), isOfCrio }
 }
 

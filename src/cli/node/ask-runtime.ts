@@ -9,6 +9,14 @@ import { tableOf } from './toml-file.ts'
 
 export type RuntimeName = 'containerd' | 'CRI-O' | 'cri-dockerd'
 
+/**
+ * Whether a runtime passes over files that it cannot use; containerd stops at them. cri-dockerd has dockershim's code
+ * (network/cni, getDefaultCNINetwork).
+ */
+export function skipsFaultyFiles(runtime: string): boolean {
+  return runtime === 'CRI-O' || runtime === 'cri-dockerd'
+}
+
 /** A runtime's settings. `source`: the request that returned them, for reports. */
 interface Answer {
   readonly settings: CniSettings

@@ -5,10 +5,11 @@ import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { lookAtAgents, lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
+import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { bridgeOf, lookAtPools, podNetworks } from '../../../../src/cli/doctor/networks.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { emptyNamespace } from '../../../../src/model/observed.ts'
-import { runtime } from './healthy.ts'
+import { healthy, runtime } from './healthy.ts'
 
 let confDir: string
 beforeEach(() => {
@@ -42,6 +43,23 @@ it('containerd that loads all of them stops at it', () => {
   const { file, prediction } = used([reader(0)])
   expect(file).toBeUndefined()
   expect(prediction?.containerd).toMatchObject({ stoppedBy: '20-b.conflist' })
+})
+
+it.each([
+  ['containerd', undefined],
+  ['CRI-O', '10-a.conflist'],
+  ['cri-dockerd', '10-a.conflist'],
+] as const)('%s with a broken file in front uses %s', (name, file) => {
+  writeFileSync(`${confDir}/05-broken.conflist`, '{ "name": "b",')
+  const { runtime: _, ...rest } = reader(1)
+  const binDirs = [`${confDir}/bin`]
+  mkdirSync(`${confDir}/bin`)
+  const versions = '{ "cniVersion": "1.0.0", "supportedVersions": ["1.0.0"] }'
+  writeFileSync(`${confDir}/bin/trestle`, `#!/bin/sh\necho '${versions}'\n`, { mode: 0o755 })
+  const seen = lookAtConfiguration({ ...runtime, name, confDir, binDirs }, [{ ...rest, runtime: name }])
+  expect(seen.file).toBe(file)
+  const found = judge({ ...healthy, configurations: [seen] }).map(({ id, run }) => [id, run?.startsWith('mv ')])
+  expect(found).toEqual(file === undefined ? [['json-syntax', true]] : [])
 })
 
 it('a plugin that is in the directory of another runtime is told with that directory', () => {
