@@ -82,13 +82,22 @@ async function routesFrom(run: Run, uplinks: ReturnType<typeof uplinkAddresses>,
   })
 }
 
-async function podRouteFacts(run: Run, records: readonly AttachmentRecord[]): Promise<readonly PodRouteFacts[]> {
-  const ends = records.flatMap(({ key, spec, pod }) => {
+/** Addresses of pods that the node has a way to, and the link of that way. */
+export function routedEnds(records: readonly AttachmentRecord[]) {
+  return records.flatMap(({ key, spec, pod, network }) => {
     const expected = spec?.port?.vlans === undefined ? (spec?.port?.bridge ?? spec?.host?.name) : undefined
     if (expected === undefined || spec?.chained !== undefined) return []
     const name = pod === undefined ? `container ${key.containerId.slice(0, 13)}` : `${pod.namespace}/${pod.name}`
-    return spec?.ips.map(({ address }) => ({ pod: name, address: bareAddress(address), expected })) ?? []
+    // Without a gateway on the bridge (isGateway) the node is none of the bridge's hosts.
+    const gateways = spec?.port === undefined ? undefined : network?.bridge?.addresses
+    const isReached = (address: string) => gateways?.some((each) => familyOf(each) === familyOf(address)) ?? true
+    const reached = (spec?.ips ?? []).filter(({ address }) => isReached(address))
+    return reached.map(({ address }) => ({ pod: name, address: bareAddress(address), expected }))
   })
+}
+
+async function podRouteFacts(run: Run, records: readonly AttachmentRecord[]): Promise<readonly PodRouteFacts[]> {
+  const ends = routedEnds(records)
   const asked = ends.slice(0, mostRoutes)
   const found = await ask(
     run,

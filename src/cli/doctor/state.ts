@@ -2,7 +2,7 @@
 // State against the kernel: the repairs of `restore` and `gc` as a dry run, and the inside of pods.
 
 import { existsSync } from 'node:fs'
-import { familyOf } from '../../cni/address.ts'
+import { bareAddress, familyOf } from '../../cni/address.ts'
 import { ownType } from '../../cni/invocation.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { observeFor } from '../../commands/call/observe-ops.ts'
@@ -76,7 +76,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     ports: live.flatMap(listeners),
     mtus: live.flatMap((record) => {
       const { spec } = record
-      return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
+      return spec?.host !== undefined && leavesByNode(record) ? [{ pod: describeHolder(record), mtu: spec.mtu }] : []
     }),
     ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
     podsOf: countByNetwork(attached),
@@ -87,6 +87,13 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
 function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
   const byNetwork = Map.groupBy(records, ({ key }) => key.network)
   return new Map([...byNetwork].map(([network, all]) => [network, all.length]))
+}
+
+/** Whether the pod's default route is by the node: packets of a storage network do not leave by the uplink. */
+export function leavesByNode({ spec, network }: AttachmentRecord): boolean {
+  const defaults = [...(spec?.routes ?? []), ...(spec?.defaultRoutes ?? [])].filter(({ dst }) => dst.endsWith('/0'))
+  const gateways = spec?.port === undefined ? undefined : network?.bridge?.addresses.map(bareAddress)
+  return defaults.some(({ gw }) => gateways === undefined || gw === undefined || gateways.includes(gw))
 }
 
 function isIpv4Only({ spec }: AttachmentRecord): boolean {
