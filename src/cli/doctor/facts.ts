@@ -197,14 +197,14 @@ export interface FirewallFacts {
   }[]
 }
 
-/** A limited resource of the node. `id`: of its diagnosis; `raisedBy`: sysctls that raise the limit. */
+/** A limited resource of the node. `id`: of its diagnosis; `raisedBy`: sysctls that raise the limit, as they are now. */
 export interface LimitFacts {
   readonly id: string
   readonly what: string
   readonly on: string
   readonly used: number
   readonly most: number
-  readonly raisedBy?: readonly string[]
+  readonly raisedBy?: readonly { readonly name: string; readonly value: number }[]
 }
 
 export interface LoggedError {

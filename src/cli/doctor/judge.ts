@@ -102,8 +102,12 @@ function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] 
     })
 }
 
-/** Raises the limit at once, to a power of two of at least twice the use. Undefined: the diagnosis has the command. */
+/**
+ * Raises the limit at once, to a power of two of at least twice the use; a sysctl that is higher stays. Undefined: the
+ * diagnosis has the command.
+ */
 function raiseCommand({ raisedBy, used, most }: LimitFacts): string | undefined {
   const enough = 2 ** Math.ceil(Math.log2(Math.max(used, most) * 2))
-  return raisedBy && `sysctl -w ${raisedBy.map((name) => `${name}=${enough}`).join(' ')}`
+  const tooLow = raisedBy?.filter(({ value }) => value < enough)
+  return tooLow && `sysctl -w ${tooLow.map(({ name }) => `${name}=${enough}`).join(' ')}`
 }

@@ -20,6 +20,7 @@ export function lookAtLimits(): readonly LimitFacts[] {
       on: 'instances of root',
       used: inotifyInstances(),
       most: key('fs/inotify/max_user_instances'),
+      raisedBy: [raised('fs/inotify/max_user_instances')],
     },
     {
       id: 'file-limit',
@@ -27,7 +28,7 @@ export function lookAtLimits(): readonly LimitFacts[] {
       on: 'the node',
       used: Number(open),
       most: key('fs/file-max'),
-      raisedBy: ['fs.file-max'],
+      raisedBy: [raised('fs/file-max')],
     },
     {
       id: 'process-limit',
@@ -35,7 +36,7 @@ export function lookAtLimits(): readonly LimitFacts[] {
       on: 'the node',
       used: Number(threads),
       most: Math.min(key('kernel/threads-max'), key('kernel/pid_max')),
-      raisedBy: ['kernel.pid_max', 'kernel.threads-max'],
+      raisedBy: [raised('kernel/pid_max'), raised('kernel/threads-max')],
     },
     {
       id: 'conntrack-full',
@@ -43,7 +44,7 @@ export function lookAtLimits(): readonly LimitFacts[] {
       on: 'the node',
       used: key('net/netfilter/nf_conntrack_count'),
       most: key('net/netfilter/nf_conntrack_max'),
-      raisedBy: ['net.netfilter.nf_conntrack_max'],
+      raisedBy: [raised('net/netfilter/nf_conntrack_max')],
     },
     ...[stateRoot(), '/var/lib/cni'].flatMap(disk),
   ]
@@ -71,6 +72,10 @@ function disk(on: string): readonly LimitFacts[] {
   } catch {
     return []
   }
+}
+
+function raised(path: string) {
+  return { name: path.replaceAll('/', '.'), value: key(path) }
 }
 
 function key(name: string): number {

@@ -81,7 +81,7 @@ function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {
 
 /**
  * RFC 3339, as containerd and rsyslog write it; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in
- * local time of this year. An unknown format counts as now.
+ * local time without a year: the last such date. An unknown format counts as now.
  */
 function timeIn(text: string, nowMs = Date.now()): number | undefined {
   const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
@@ -89,9 +89,10 @@ function timeIn(text: string, nowMs = Date.now()): number | undefined {
     /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??
     /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
     []
-  const time = Date.parse(found ?? `${month} ${day} ${new Date(nowMs).getFullYear()} ${clock}`)
-  // A date in the future is of the last year.
-  if (found === undefined && time > nowMs + 24 * hourMs) return undefined
+  const inYear = (year: number) => Date.parse(found ?? `${month} ${day} ${year} ${clock}`)
+  const year = new Date(nowMs).getFullYear()
+  const time = inYear(year)
+  if (found === undefined && time > nowMs + 24 * hourMs) return inYear(year - 1)
   return Number.isNaN(time) ? undefined : time
 }
 

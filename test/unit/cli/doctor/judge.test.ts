@@ -302,6 +302,15 @@ describe('doctor judges', () => {
     expect(found).not.toHaveProperty('run')
   })
 
+  it.each([
+    ['kernel.threads-max=65536', { 'kernel.pid_max': 4_194_304, 'kernel.threads-max': 31_000 }],
+    ['kernel.pid_max=65536 kernel.threads-max=65536', { 'kernel.pid_max': 32_768, 'kernel.threads-max': 31_000 }],
+  ])('raises what binds, and lowers no limit: sysctl -w %s', (words, values) => {
+    const raisedBy = Object.entries(values).map(([name, value]) => ({ name, value }))
+    const limit = { id: 'process-limit', what: 'processes', on: 'the node', used: 30_000, most: 31_000, raisedBy }
+    expect(judge({ ...healthy, limits: [limit] })[0]?.run).toBe(`sysctl -w ${words}`)
+  })
+
   it('one cause once: what lint says of the configuration explains a runtime that is not ready', () => {
     const finding = {
       id: 'dir-empty',

@@ -20,9 +20,9 @@ const noTools = async () => {
 const failed = (time: string, pod: string, id: string) =>
   `time="${time}" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:${pod},Uid:u,Namespace:default,Attempt:0,} failed, error" error="rpc error: code = Unknown desc = failed to setup network for sandbox \\"${id}\\": plugin type=\\"flannel\\" failed (add): open /run/flannel/subnet.env: no such file or directory"`
 
-async function errorsOf(lines: readonly string[]) {
+async function errorsOf(lines: readonly string[], now = nowMs) {
   writeFileSync(`${root}/log`, `${lines.join('\n')}\n`)
-  return errorsIn((await readLog(noTools, nowMs, `${root}/log`)) ?? [])
+  return errorsIn((await readLog(noTools, now, `${root}/log`)) ?? [])
 }
 
 describe('the log', () => {
@@ -42,6 +42,17 @@ describe('the log', () => {
     const seen = Date.parse('2026-11-22T11:30:00Z') + offsetMs
     // One from another part of the world is of more than an hour ago, or later than now.
     expect(errors.map(({ lastMs }) => Math.floor(lastMs / 1000) * 1000)).toEqual(seen > nowMs - 3_600_000 ? [seen] : [])
+  })
+
+  it.each([
+    ['Dec  3 11:30:00 node1 kubelet[1]:', '2027-01-05T12:00:00Z', 0],
+    ['E1203 11:30:00.914392     236 pod_workers.go:1', '2027-01-05T12:00:00Z', 0],
+    ['Dec 31 23:40:00 node1 kubelet[1]:', new Date(2027, 0, 1, 0, 10).toISOString(), 1],
+  ])('%s is of the last year at %s', async (head, now, count) => {
+    const errors = await errorsOf([`${head} error: network is not ready: cni plugin not initialized`], Date.parse(now))
+    expect(errors.map(({ lastMs }) => new Date(lastMs).getFullYear())).toEqual(
+      Array.from({ length: count }, () => 2026),
+    )
   })
 
   it('has each error once, with its count, its pods and its last time', async () => {
