@@ -230,6 +230,8 @@ export interface NodeFacts {
   readonly nowMs: number
   readonly networks: readonly PodNetwork[]
   readonly runtimes: readonly RuntimeFacts[]
+  /** Sockets of runtimes that have pods. */
+  readonly socketsInUse: readonly string[]
   readonly configurations: readonly ConfigurationFacts[]
   /** Agents of other plugins that the configuration needs, and whether each agent's file exists. */
   readonly agents: readonly {

@@ -12,19 +12,33 @@ import {
   type NodeFacts,
   type PoolFacts,
   type ReadinessFacts,
+  type RuntimeFacts,
   unnamedSource,
 } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
 import { few } from './judge-state.ts'
 
 /** Runtimes without an answer, or with a network that is not ready unless a configuration finding explains that. */
-export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+export function judgeRuntimes(facts: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   const isExplained = others.some(({ severity, group }) => severity === 'error' && group === 'configuration')
-  return runtimes.flatMap(({ text, silent, notReady }) => {
+  return facts.runtimes.flatMap((runtime) => {
+    const { text, silent, notReady } = runtime
     if (silent !== undefined) return [findingOf({ id: 'runtime-silent', on: text, message: silent })]
     if (notReady === undefined || isExplained) return []
-    return [findingOf({ id: 'runtime-not-ready', on: text, message: notReady })]
+    const severity = isUnused(runtime, facts) ? 'note' : undefined
+    return [findingOf({ id: 'runtime-not-ready', on: text, message: notReady, severity })]
   })
+}
+
+/** A runtime without pods and without a configuration, beside a ready one: Docker's containerd beside that of k3s. */
+function isUnused(
+  { socket, notReady, confDir }: RuntimeFacts,
+  { runtimes, socketsInUse, configurations }: NodeFacts,
+): boolean {
+  const isReady = (other: RuntimeFacts) => other.silent === undefined && other.notReady === undefined && other.socket
+  const ownFiles = configurations.filter(({ runtime }) => runtime.confDir === confDir).flatMap(({ files }) => files)
+  const isWithout = notReady !== undefined && ownFiles.length === 0 && !socketsInUse.includes(socket ?? '')
+  return isWithout && runtimes.some((other) => other.confDir !== confDir && isReady(other))
 }
 
 /** If no runtime was found and nobody named a directory, an empty directory is normal: the node has no pods. */
@@ -70,6 +84,7 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       const found = each.findings
         .filter(isMeant)
         .map((each) => ({ ...ofLint(each), ...(each.on === inTheWay ? more : {}) }))
+      if (isUnused(each.runtime, facts)) return found.map((finding) => ({ ...finding, severity: 'note' as const }))
       return withoutShadowing(found, shadowed(each, facts))
     })
 }

@@ -63,8 +63,8 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...namedDirectories(options) }],
     found,
   })
-  const nothing = { listed: undefined, sandboxes: [] }
-  const { listed, sandboxes } = options.isRuntimeAsked
+  const nothing = { listed: undefined, sandboxes: [], inUse: [] }
+  const { listed, sandboxes, inUse } = options.isRuntimeAsked
     ? await look.at('runtime', () => askRuntime(options.endpoint, options.progress), nothing)
     : nothing
   // The deadline of the context starts after the runtime's, which may be slow.
@@ -86,6 +86,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     nowMs,
     networks,
     runtimes,
+    socketsInUse: inUse,
     configurations,
     agents: lookAtAgents(plugins),
     agentProblems: await look.at('agents', readAgentProblems, []),

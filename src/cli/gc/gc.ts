@@ -102,7 +102,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   const context = openContext(new AbortController().signal)
   const living = isAsked
     ? await askRuntime(endpoint, progress)
-    : { listed: undefined, source: 'not asked', sandboxes: [] }
+    : { listed: undefined, source: 'not asked', sandboxes: [], inUse: [] }
   progress('looking at attachments')
   if (isApplied) requireState()
   let verdicts = await judgeAll(context, living.listed)
@@ -206,11 +206,12 @@ export interface PodSandbox {
   readonly isReady: boolean
 }
 
-/** `sandboxes`: of the runtimes that answered. */
+/** `sandboxes`: of the runtimes that answered. `inUse`: sockets of those that have some. */
 interface Living {
   readonly listed: Listed
   readonly source: string
   readonly sandboxes: readonly PodSandbox[]
+  readonly inUse: readonly string[]
 }
 
 /**
@@ -220,9 +221,10 @@ interface Living {
 export async function askRuntime(endpoint: string | undefined, progress: Progress): Promise<Living> {
   const found = socketsAt(endpoint)
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
-  if (found.length === 0) return { listed: undefined, source: 'no runtime socket found', sandboxes: [] }
+  if (found.length === 0) return { listed: undefined, source: 'no runtime socket found', sandboxes: [], inUse: [] }
   const listed = new Set<string>()
   const sandboxes: PodSandbox[] = []
+  const inUse: string[] = []
   let failure: string | undefined
   for (const socket of found) {
     progress(`asking the runtime at ${socket}`)
@@ -230,12 +232,13 @@ export async function askRuntime(endpoint: string | undefined, progress: Progres
       const all = await listAll(socket)
       for (const id of [...all.containers, ...all.sandboxes.map(({ id }) => id)]) listed.add(id)
       sandboxes.push(...all.sandboxes)
+      if (all.sandboxes.length > 0) inUse.push(socket)
     } catch (error) {
       if (endpoint !== undefined) throw silent(endpoint, (error as Error).message)
       failure ??= `${socket} did not answer: ${(error as Error).message}`
     }
   }
-  return { listed: failure === undefined ? listed : undefined, source: failure ?? found.join(', '), sandboxes }
+  return { listed: failure === undefined ? listed : undefined, source: failure ?? found.join(', '), sandboxes, inUse }
 }
 
 /** Asks both services: containerd may lack CRI (`disabled_plugins = ["cri"]`), CRI-O lacks containerd's services. */

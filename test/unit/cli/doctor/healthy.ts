@@ -58,6 +58,7 @@ export const healthy: NodeFacts = {
     { name: 'pods', subnets: ['10.240.0.0/24'], links: ['cni0'], bridges: ['cni0'], accepts: false, isSetUp: true },
   ],
   runtimes: [runtime],
+  socketsInUse: [],
   configurations: [
     {
       runtime,

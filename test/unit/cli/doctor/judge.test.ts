@@ -325,6 +325,24 @@ describe('doctor judges', () => {
     expect(idsOf({ ...healthy, configurations, runtimes })).toEqual(['error dir-empty'])
   })
 
+  it('a runtime that nobody uses is a note beside one that is ready', () => {
+    const confDir = '/var/lib/k3s/net.d'
+    const missing = { id: 'dir-missing', severity: 'error', on: '/etc/cni/net.d', message: 'it is not there' }
+    const socket = '/run/containerd/containerd.sock'
+    const unused = { ...runtime, socket, notReady: 'cni plugin not initialized' }
+    const k3s = { ...runtime, confDir, socket: '/run/k3s/containerd/containerd.sock' }
+    const empty = { runtime: unused, findings: [missing], plugins: [], files: [] }
+    const node = (other: object, socketsInUse: readonly string[] = [k3s.socket]): NodeFacts => ({
+      ...healthy,
+      runtimes: [unused, { ...k3s, ...other }],
+      socketsInUse,
+      configurations: [empty as never, { ...configuration, runtime: k3s } as never],
+    })
+    expect(idsOf(node({}))).toEqual(['note runtime-not-ready', 'note dir-missing'])
+    expect(idsOf(node({}, [socket]))).toEqual(['error dir-missing'])
+    expect(idsOf(node({ notReady: 'cni plugin not initialized' }))).toEqual(['error dir-missing'])
+  })
+
   it('a file of another network that comes first, unless it hands on to the others', () => {
     const shadowing = (type: string): NodeFacts => {
       const plugins = [{ ...plugin, type, isOwn: false }]
