@@ -118,10 +118,11 @@ export interface PodRouteFacts {
   readonly route?: string
 }
 
-/** A failed statement about the kernel. `kind`: of the operation; `dev`: its link. */
+/** A failed statement about the kernel. `kind`: of the operation; `dev`: its link; `master`: that of a port. */
 export interface Difference {
   readonly kind: string
   readonly dev: string
+  readonly master?: string
   readonly found: readonly string[]
 }
 

@@ -46,9 +46,14 @@ function differences({ differences: found, accepts, state }: StateFacts, without
       .map(({ dev }) => dev),
   )
   const gone = new Set(all.filter(({ kind }) => kind === 'bridge.add').map(({ dev }) => dev))
-  const byCheck = Map.groupBy(all, (each) => checkOf(each, bridges))
-  // A missing bridge explains missing ports, settings and routes.
-  if (gone.size > 0) for (const id of ['port-differs', 'setting-differs'] as const) byCheck.delete(id)
+  // A missing bridge explains its ports, settings and routes.
+  const portsOfGone = new Set(all.filter(({ master }) => gone.has(master ?? '')).map(({ dev }) => dev))
+  const isOfGone = (each: Difference) => checkOf(each, bridges) === 'port-differs' && portsOfGone.has(each.dev)
+  const byCheck = Map.groupBy(
+    all.filter((each) => !isOfGone(each)),
+    (each) => checkOf(each, bridges),
+  )
+  if (gone.size > 0) byCheck.delete('setting-differs')
   // A link that is down explains its missing routes.
   const devsOf = (id: Found['id']) => (byCheck.get(id) ?? []).map(({ dev }) => dev)
   if (devsOf('route-missing').every((dev) => devsOf('port-differs').includes(dev))) byCheck.delete('route-missing')

@@ -102,7 +102,7 @@ function isIpv4Only({ spec }: AttachmentRecord): boolean {
 
 function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {
   const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
-  return { kind: op.kind, dev, found }
+  return { kind: op.kind, dev, ...('master' in op ? { master: op.master } : {}), found }
 }
 
 /**

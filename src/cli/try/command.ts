@@ -7,7 +7,8 @@ import { existsSync, rmdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { CniError } from '../../cni/error.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
-import { missingPlugins, pluginPath, readNetworkList } from '../node/list.ts'
+import { missingPlugins, type NetworkList, pluginPath, readNetworkList } from '../node/list.ts'
+import { isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot, thisProgram, unshareArgs } from '../shell/self.ts'
@@ -57,12 +58,23 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   }
   requireRoot('try', 'it makes network namespaces')
   const hadState = existsSync(delegateState)
-  const input: InsideInput = { network, cniPath, isJson, hasColour: output.hasColour }
+  const input: InsideInput = { network: withoutLog(network), cniPath, isJson, hasColour: output.hasColour }
   try {
     return await runUnshared(input)
   } finally {
     if (!hadState) removeEmpty(delegateState)
   }
+}
+
+/** The log is a file of the node: calls for throw-away pods do not belong there. */
+function withoutLog({ plugins, ...network }: NetworkList): NetworkList {
+  const isKept = (key: string) => key.toLowerCase() !== 'log'
+  const cleared = plugins.map((plugin) => {
+    if (!isOwnType(plugin.type)) return plugin
+    const { type } = plugin
+    return { ...Object.fromEntries(Object.entries(plugin).filter(([key]) => isKept(key))), type }
+  })
+  return { ...network, plugins: cleared }
 }
 
 /** Runs the inner process and returns its exit code. Throws CniError 106 when interrupted, 11 past the time limit. */

@@ -23,9 +23,10 @@ export interface Uplink {
   readonly outside: { readonly 4: string; readonly 6: string }
 }
 
-/** Addresses for the uplink that are in none of `ranges` (CIDR texts). */
+/** Addresses for the uplink that are in none of `ranges` (CIDR texts); one of all addresses is a route's. */
 export function uplinkApartFrom(ranges: readonly string[]): Uplink {
-  const isFree = (cidr: string) => overlapOf(ranges, [cidr]) === undefined
+  const taken = ranges.filter((range) => !range.endsWith('/0'))
+  const isFree = (cidr: string) => overlapOf(taken, [cidr]) === undefined
   const v4 = uplinks4.find((prefix) => isFree(`${prefix}.0/24`)) ?? uplinks4[0]
   const v6 = uplinks6.find((prefix) => isFree(`${prefix}::/64`)) ?? uplinks6[0]
   return { node: { 4: `${v4}.2`, 6: `${v6}::2` }, outside: { 4: `${v4}.1`, 6: `${v6}::1` } }

@@ -175,12 +175,23 @@ describe('doctor judges', () => {
         ...withState({
           differences: [
             { kind: 'bridge.add', dev: 'cni0', found: ['cni0 is missing'] },
-            { kind: 'port.master', dev: 'veth1', found: ['veth1 is not on cni0'] },
+            { kind: 'port.master', dev: 'veth1', master: 'cni0', found: ['bridge of veth1 is none, not cni0'] },
+            { kind: 'port.flags', dev: 'veth1', found: ['hairpin of veth1 is off, not on'] },
           ],
         }),
         kernel: { ...kernel, podRoutes: [{ pod: 'p', address: '10.240.0.2', expected: 'cni0', leavesBy: 'up0' }] },
       },
       ['error bridge-differs'],
+    ],
+    [
+      'a bridge that is gone, and the port of another one',
+      withState({
+        differences: [
+          { kind: 'bridge.add', dev: 'cni0', found: ['cni0 is missing'] },
+          { kind: 'port.master', dev: 'veth2', master: 'br1', found: ['bridge of veth2 is none, not br1'] },
+        ],
+      }),
+      ['error bridge-differs', 'error port-differs'],
     ],
     [
       'a lost route of a routed pod',
