@@ -156,7 +156,10 @@ function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, lis
 
 /** Containers of the network that libcni remembers, and whose namespace is not known to be gone: podman's, say. */
 function attachedContainers(network: string): ReadonlySet<string> {
-  const known = cachedAttachments(network).filter(({ netns }) => netnsState(identityOfNetns(netns)) !== 'gone')
+  const known = cachedAttachments(network).filter(({ netns: path }) => {
+    const identity = identityOfNetns(path)
+    return netnsState(identity.path === '' ? { path, inode: 0 } : identity) !== 'gone'
+  })
   return new Set(known.map(({ containerId }) => containerId))
 }
 
