@@ -110,6 +110,18 @@ describe('what is no fault', () => {
       'FORWARD with policy DROP behind an accept',
       'iptables-nft -A FORWARD -s 10.240.0.0/24 -j ACCEPT && iptables-nft -A FORWARD -d 10.240.0.0/24 -j ACCEPT && iptables-nft -P FORWARD DROP',
     ],
+    [
+      'a guard against strangers behind an accept of answers',
+      'iptables-nft -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT && iptables-nft -A FORWARD -d 10.240.0.0/24 -j DROP',
+    ],
+    [
+      'the same of nft, with a map of states',
+      "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 10 ; }' && nft add rule inet fw f ct state vmap '{ established : accept, related : accept, invalid : drop }' && nft add rule inet fw f oifname cni0 drop",
+    ],
+    [
+      'FORWARD with policy DROP behind accepts of answers and of what leaves by the uplink',
+      'iptables-nft -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT && iptables-nft -A FORWARD -o up0 -j ACCEPT && iptables-nft -P FORWARD DROP',
+    ],
     ['a drop off the path', 'iptables-nft -A FORWARD -s 10.66.0.0/16 -j DROP'],
     ['a drop of one port', 'iptables-nft -A FORWARD -s 10.240.0.0/24 -p tcp --dport 25 -j DROP'],
     [

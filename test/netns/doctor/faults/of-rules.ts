@@ -89,6 +89,14 @@ export const ruleFaults: readonly Fault[] = [
     tidy: tidyNft,
   },
   {
+    what: 'FORWARD with policy DROP behind an accept of what pods send alone',
+    source: 'https://man7.org/linux/man-pages/man8/iptables-extensions.8.html',
+    make: 'iptables-nft -A FORWARD -s 10.240.0.0/24 -j ACCEPT && iptables-nft -P FORWARD DROP',
+    doctor: ['firewall-drops'],
+    names: 'no accept of it matches answers',
+    tidy: tidyNft,
+  },
+  {
     what: 'a rule of somebody that drops the range',
     source: 'greenpau/cni-plugins#3',
     make: 'iptables-nft -I FORWARD -s 10.240.0.0/24 -j DROP',
