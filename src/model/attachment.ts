@@ -297,24 +297,6 @@ export function singleAddresses(ips: readonly PodAddress[]): readonly string[] {
   return single.map(({ address }) => canonicalAddress(bareAddress(address)))
 }
 
-// An earlier release had the addresses without a subnet of chained pods in their network, for ever. Its state is read
-// as this release would have written it.
-
-/** The attachment with what is its own of `made`, the network of its ADD. */
-export function withOwnMasquerade(spec: AttachmentSpec, made: NetworkSpec | undefined): AttachmentSpec {
-  const addresses = singleAddresses(spec.ips)
-  if (spec.masquerade !== undefined || made?.masquerade === undefined || addresses.length === 0) return spec
-  const { subnets, noMasquerade } = made.masquerade
-  return { ...spec, masquerade: { addresses, noMasquerade: noMasquerade.filter((each) => !subnets.includes(each)) } }
-}
-
-/** What chained pods share. Destinations that were added for single addresses stay: the next ADD writes the file anew. */
-export function withoutSingle(network: NetworkSpec): NetworkSpec {
-  const { masquerade } = network
-  if (masquerade === undefined) return network
-  return { ...network, masquerade: { ...masquerade, subnets: masquerade.subnets.filter(isSubnet) } }
-}
-
 /** The text of network.json or chained.json. `before`: the text that it takes the place of. */
 export function encodeNetwork(spec: NetworkSpec, before = ''): string {
   const { found, parts } = parsedFile(before)

@@ -3,15 +3,7 @@
 // in attachments/, and behind each reserved address and host port. An intent record is a record without `spec`: written
 // before anything is reserved or made.
 
-import {
-  type AttachmentKey,
-  type AttachmentSpec,
-  attachment,
-  attachmentKey,
-  network,
-  withOwnMasquerade,
-  withoutSingle,
-} from './attachment.ts'
+import { type AttachmentKey, type AttachmentSpec, attachment, attachmentKey, network } from './attachment.ts'
 import {
   believed,
   decoded,
@@ -91,12 +83,11 @@ export function decodeRecord(json: string): AttachmentRecord | undefined {
   if (whole === undefined) return undefined
   const { spec, seen, network: shared, ...rest } = whole
   if (found !== format) return { ...rest, otherFormat: found as number }
-  const isChained = rest.key.role === 'chained'
   return {
     ...rest,
-    ...(spec && sameKey(spec.key, rest.key) ? { spec: isChained ? withOwnMasquerade(spec, shared) : spec } : {}),
+    ...(spec && sameKey(spec.key, rest.key) ? { spec } : {}),
     ...(seen && sameKey(seen.key, rest.key) ? { seen } : {}),
-    ...(shared ? { network: isChained ? withoutSingle(shared) : shared } : {}),
+    ...(shared ? { network: shared } : {}),
   }
 }
 

@@ -5,13 +5,7 @@
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { CniError } from '../../cni/error.ts'
 import { sharesRules } from '../../drivers/network.ts'
-import {
-  type AttachmentKey,
-  encodeNetwork,
-  type NetworkSpec,
-  network as networkKind,
-  withoutSingle,
-} from '../../model/attachment.ts'
+import { type AttachmentKey, encodeNetwork, type NetworkSpec, network as networkKind } from '../../model/attachment.ts'
 import { decodeFile, encodeFile } from '../../model/kinds.ts'
 import { networkDirName, recordFileName } from '../../model/names.ts'
 import { type AttachmentRecord, decodeRecord } from '../../model/record.ts'
@@ -183,8 +177,7 @@ export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   return readState(files.network, (text) => {
     const network = decodeFile(networkKind, text)
-    if (network === undefined || !isOf(files, network)) return undefined
-    return isChainedPart(files) ? withoutSingle(network) : network
+    return network && isOf(files, network) ? network : undefined
   })
 }
 

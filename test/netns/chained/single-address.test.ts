@@ -2,7 +2,7 @@
 // ipMasq after plugins whose pods have addresses without a subnet (Calico, Cilium, the AWS plugin): what masquerades a
 // pod is the pod's own, and goes with it.
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Host, openHost, type Verb } from '../../support/host.ts'
@@ -174,75 +174,5 @@ describe('an address that is given to another pod before the DEL of its first on
     expectSilent(call('CHECK', second))
     expectSilent(call('DEL', second))
     expect(elements()).toEqual([])
-  })
-})
-
-/** As the release before left it: each address a subnet of the network, and each pair of them an element. */
-function asBefore(pods: readonly number[], gone: readonly number[]): void {
-  const subnets = [...pods, ...gone].flatMap((pod) => [`${at(pod).four}/32`, `${at(pod).six}/128`]).sort()
-  const masquerade = { subnets, noMasquerade: [...subnets, '203.0.113.0/24'].sort() }
-  const edit = (file: string, change: (value: Record<string, object>) => object) =>
-    writeFileSync(file, JSON.stringify(change(JSON.parse(readFileSync(file, 'utf8')))))
-  const directory = `${host.stateDir}/${network}/attachments`
-  for (const name of readdirSync(directory)) {
-    edit(`${directory}/${name}`, ({ spec, network: made, ...rest }) => {
-      const { masquerade: _, ...own } = spec as { masquerade?: object }
-      return { ...rest, spec: own, network: { ...made, masquerade } }
-    })
-  }
-  edit(sharedFile(), (value) => ({ ...value, masquerade }))
-  const listed = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
-  const before = listed
-    .replace(/^\tset (masq|keep)host[46] \{\n[\s\S]*?^\t\}\n/gm, '')
-    .replace(/^.* comment "trestle \d+ masqhost[46]"\n/gm, '')
-    .replace(/"trestle \d+ /g, '"trestle 7 ')
-  expect(before).not.toContain('host4')
-  const pairs = (family: 'four' | 'six') => {
-    const all = [...pods, ...gone].map((pod) => at(pod)[family])
-    const end = family === 'four' ? '4' : '6'
-    return [
-      `add element inet trestle masq${end} { ${all.join(', ')} }`,
-      `add element inet trestle keep${end} { ${all.flatMap((a) => all.map((b) => `${a} . ${b}`)).join(', ')} }`,
-    ]
-  }
-  const text = ['delete table inet trestle', before, ...pairs('four'), ...pairs('six')].join('\n')
-  expect(host.run('nft', ['-f', '-'], `${text}\n`).stderr).toBe('')
-}
-
-describe('state and table of the release before', () => {
-  const more = { nonMasqueradeCIDRs: ['203.0.113.0/24'] }
-  const ofGone = () => elements().filter((each) => /10\.1\.2\.9\b|fd00:1::9\b/.test(each))
-
-  it.each(['the next ADD of the network', 'an ADD of another network', 'restore'])(
-    'lose no live pod and leave nothing of gone ones: %s',
-    async (by) => {
-      const [one, two] = [add(1, more), add(2, more)]
-      asBefore([1, 2], [9])
-      expect(ofGone()).not.toEqual([])
-      for (const pod of [one, two]) expect(call('CHECK', pod, more)).toMatchObject({ code: 0, stdout: '' })
-      if (by === 'restore') restore(host)
-      else add(3, { ...more, ...(by.includes('another') ? { name: 'other' } : {}) })
-      for (const pod of [one, two]) expectSilent(call('CHECK', pod, more))
-      expect(ofGone()).toEqual([])
-      expect(elements().filter((each) => /^(masq|keep)[46] /.test(each))).toEqual([])
-      expect(await seen(one, 'outside', far)).toEqual(node)
-      expect(await seen(one, two, both(2))).toEqual(both(1))
-      const four = add(4, more)
-      expect(shared()).not.toMatch(/10\.1\.2\.|fd00:1::/)
-      expect(await seen(four, one, both(1))).toEqual(both(4))
-      expectSilent(call('DEL', one, more))
-      expect(elements().filter((each) => /10\.1\.2\.1\b|fd00:1::1\b/.test(each))).toEqual([])
-      expect(await seen(two, 'outside', far)).toEqual(node)
-    },
-  )
-
-  it('let a pod go before any ADD', () => {
-    const [one, two] = [add(1, more), add(2, more)]
-    asBefore([1, 2], [])
-    expectSilent(call('DEL', one, more))
-    expect(existsSync(`${host.stateDir}/${network}/pending/c1:eth0:chained`)).toBe(false)
-    add(3, more)
-    expect(elements().filter((each) => /10\.1\.2\.1\b|fd00:1::1\b/.test(each))).toEqual([])
-    expectSilent(call('CHECK', two, more))
   })
 })

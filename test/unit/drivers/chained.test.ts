@@ -19,7 +19,6 @@ import { withoutFormerHosts } from '../../../src/features/masquerade.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../../src/model/attachment.ts'
 import type { ObservedLink } from '../../../src/model/observed.ts'
 import { describeElement } from '../../../src/model/op.ts'
-import { decodeRecord } from '../../../src/model/record.ts'
 import { networkOfChain } from '../../../src/plan/order/chained.ts'
 
 const sandbox = '/run/netns/p'
@@ -265,26 +264,6 @@ describe('a chained pod whose addresses have no subnet', () => {
     expect(wide.masquerade?.subnets).toEqual(['10.1.0.0/24', 'fd00:1::/64'])
     expect(network(wide)).toEqual(wide)
     expect(network(wide, confOf({})).masquerade).toBeUndefined()
-  })
-
-  it('is so also by a record of the release before, where each address was a subnet of the network', () => {
-    const addresses = ['10.1.0.2/32', '10.1.0.9/32', 'fd00:1::2/128']
-    const { masquerade: _, ...before } = spec
-    const made = {
-      ...network(undefined),
-      masquerade: { subnets: addresses, noMasquerade: [...addresses, ...nonMasqueradeCIDRs] },
-    }
-    const writer = { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' }
-    const about = { format: 1, key, writer, netns: { path: sandbox, inode: 1 } }
-    const record = decodeRecord(JSON.stringify({ ...about, spec: before, network: made }))
-    expect(elementsOf(record?.spec ?? before)).toEqual(own)
-    expect(record?.network?.masquerade?.subnets).toEqual([])
-    // Without ipMasq there was none, and what a main attachment shares is as it was.
-    const { masquerade: __, ...without } = made
-    expect(decodeRecord(JSON.stringify({ ...about, spec: before, network: without }))?.spec).toEqual(before)
-    const main = { ...key, role: 'main' }
-    const other = { ...about, key: main, spec: { ...before, key: main }, network: made }
-    expect(decodeRecord(JSON.stringify(other))).toMatchObject({ network: made, spec: { key: main } })
   })
 
   it('has the last word on its address', () => {
