@@ -7,6 +7,7 @@ import {
   bareAddress,
   bitsOf,
   type Cidr,
+  canonicalAddress,
   compare,
   familyOf,
   formatAddress,
@@ -19,7 +20,7 @@ import {
   subtract,
 } from '../cni/address.ts'
 import { unsupported } from '../cni/error.ts'
-import { type AttachmentSpec, type NetworkSpec, type PodAddress, singleAddresses } from '../model/attachment.ts'
+import type { AttachmentSpec, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
 import { gatewayLink } from './bridge-port.ts'
 import type { Feature } from './feature.ts'
@@ -176,6 +177,12 @@ function contains(outer: Cidr, inner: Cidr): boolean {
 export function hostMasquerade(conf: MasqueradeConf, ips: readonly PodAddress[]): AttachmentSpec['masquerade'] {
   const addresses = singleAddresses(ips)
   return conf.ipMasq && addresses.length > 0 ? { addresses, noMasquerade: conf.nonMasqueradeCidrs } : undefined
+}
+
+/** Those of the pod's addresses that have no subnet, without prefix length. */
+function singleAddresses(ips: readonly PodAddress[]): readonly string[] {
+  const single = ips.filter(({ address }) => !isSubnet(address))
+  return single.map(({ address }) => canonicalAddress(bareAddress(address)))
 }
 
 export const masquerade: Feature = {

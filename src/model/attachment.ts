@@ -3,7 +3,6 @@
 // again to build it, to check it, to restore it or to take it down (docs/design.md, "Attachments"). Each type is read
 // off its shape on disk.
 
-import { bareAddress, canonicalAddress, isSubnet } from '../cni/address.ts'
 import type { Dns, Route } from '../cni/result.ts'
 import {
   believed,
@@ -290,12 +289,6 @@ export const network = object({
   firewalldZone: optionalText,
   removeWhenEmpty: flag,
 })
-
-/** Those of the pod's addresses that have no subnet, without prefix length. */
-export function singleAddresses(ips: readonly PodAddress[]): readonly string[] {
-  const single = ips.filter(({ address }) => !isSubnet(address))
-  return single.map(({ address }) => canonicalAddress(bareAddress(address)))
-}
 
 /** The text of network.json or chained.json. `before`: the text that it takes the place of. */
 export function encodeNetwork(spec: NetworkSpec, before = ''): string {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fault rounds of one kind of network as tests: every verb with every fault, and streams between other pods
-// that run the whole time. FAULTS=short tries fewer.
+// that run the whole time. FAULTS=short tries fewer; TRESTLE_TEST_PART=1/2 half of the verbs.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { ofThisPart } from '../part.ts'
 import { type FaultNode, openFaultNode } from './fault-node.ts'
 import { play, type RoundVerb, roundVerbs, type Strike, type Trial } from './fault-rounds.ts'
 import { type FeatureSet, featureSets } from './fault-sets.ts'
@@ -32,7 +33,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
     })
     after(() => node?.close())
 
-    it.each(roundVerbs)(
+    it.each(ofThisPart(roundVerbs))(
       '%s, at a process that it starts',
       async (verb) => {
         const seen: ToolCall[] = []
@@ -43,7 +44,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
       30 * minutes,
     )
 
-    it.for(isLong ? roundVerbs : (['steady ADD', 'DEL'] as const))(
+    it.for(isLong ? ofThisPart(roundVerbs) : (['steady ADD', 'DEL'] as const))(
       '%s, killed or refused at a system call of its own',
       { timeout: 30 * minutes },
       async (verb, test) => {
