@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kind of file of the state directory damaged in every way: no verb crashes or hangs, no live pod's address or
 // host port is given to another, DEL still leaves nothing of its pod, `trestle restore` and `gc` heal.
-// TRESTLE_TEST_FULL=1 plays every combination; else a part of them that the printed seed chooses.
+// TRESTLE_TEST_FULL=1 plays every combination, with TRESTLE_TEST_PART=1/2 half of them; else the printed seed chooses.
 
 import { readFileSync, truncateSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,6 +17,7 @@ import {
   whole,
 } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
+import { ofThisPart } from '../../support/part.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -97,7 +98,7 @@ describe('a damaged state directory', () => {
     expect([...known].filter((file) => !files.includes(file))).toEqual([])
   })
 
-  it.each(Object.keys(damages))(
+  it.each(ofThisPart(Object.keys(damages)))(
     'with one file %s (aws-vpc-cni#2283: a damaged reservation is an address lost)',
     (how) => {
       const names = Object.keys(calls)
@@ -118,7 +119,7 @@ describe('a damaged state directory', () => {
     'with one file cut short anywhere',
     () => {
       const names = Object.keys(calls)
-      const wrong = Object.keys(kinds).flatMap((kind) => {
+      const wrong = ofThisPart(Object.keys(kinds)).flatMap((kind) => {
         worn.reset()
         const lengths = cutLengths(readFileSync(worn.path(kind), 'utf8'), random, 50)
         const chosen = isFull ? lengths : sample(lengths, 1)
@@ -140,7 +141,7 @@ describe('after a file was damaged', () => {
     return (isFull ? names : [names[(at + seed) % names.length] ?? '']).map((how) => [kind, how] as const)
   })
 
-  it.each(pairs)('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
+  it.each(ofThisPart(pairs))('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
     const worn = openWorn()
     try {
       const { host, p, q, qChained, dead } = worn
