@@ -33,7 +33,14 @@ import { type CallContext, requireUninterrupted } from '../call/context.ts'
 import { attachmentLock } from '../call/locks.ts'
 import { reclaimOrphans } from '../recover/collect.ts'
 import { livingWithoutRecord } from '../recover/recover.ts'
-import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/attachments.ts'
+import {
+  isDead,
+  reclaimReservations,
+  settleKilledCalls,
+  teardown,
+  teardownAll,
+  waitForLinks,
+} from '../teardown/attachments.ts'
 import { releaseWith } from '../teardown/delegated-lease.ts'
 
 export interface Addition<Conf extends NetConf = NetConf> {
@@ -54,6 +61,7 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     requireOwnHost(stored.record, context.identity)
+    await waitForLinks([stored.record])
     if (stored.isPending || !isDead(stored, context)) throw inTheWay(addition, stored)
     await teardown(context, files, stored.record)
     await release(stored.record)
@@ -150,6 +158,7 @@ async function settleHolder(context: CallContext, holder: AttachmentRecord): Pro
   await waitForHolder(attachmentLock(context, holder.key, 'take a host port over'))
   const stored = findRecords(files, holder.key)
   if (stored.length === 0) return await reclaimReservations(context, files, holder)
+  await waitForLinks(stored.map(({ record }) => record))
   if (!stored.every((each) => isDead(each, context))) return false
   const left = await teardownAll(context, files, stored)
   requireUninterrupted(context)

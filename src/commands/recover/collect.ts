@@ -59,6 +59,7 @@ import { type CallContext, contextOfLooks } from '../call/context.ts'
 import {
   isDead,
   isLeaseOfKilledAdd,
+  podState,
   reclaimReservations,
   settleKilledCalls,
   teardownAll,
@@ -79,7 +80,7 @@ interface Collected extends AttachmentVerdict {
  * A namespace that a runtime is just making or removing is a plain file for a moment: how often it is looked at, and
  * when again.
  */
-const mostLooks = 5
+const mostLooks = 10
 const pauseMs = 100
 
 /**
@@ -91,11 +92,12 @@ export async function judgeAll(context: CallContext, listed: Listed): Promise<re
   requireStateIfThere()
   for (let looks = 1; ; looks++) {
     const facts = look(context, listed)
-    const hidden = facts.filter(isHidden)
-    if (hidden.length > 0 && looks < mostLooks) {
+    const unseen = facts.filter(isUnseen)
+    if (unseen.length > 0 && looks < mostLooks) {
       await sleep(pauseMs)
       continue
     }
+    const hidden = unseen.filter(({ record }) => netnsState(record.netns) === 'unknown')
     const seen = new Set(facts.flatMap(({ netns, record }) => (netns === 'live' ? [directoryOf(record)] : [])))
     const unsure = hidden.find(({ record }) => !seen.has(directoryOf(record)))
     if (unsure !== undefined) throw notVisible(unsure.record)
@@ -107,7 +109,7 @@ function look(context: CallContext, listed: Listed): readonly AttachmentFacts[] 
   const records = allRecords().filter(({ isPending }) => !isPending)
   return records.map(({ record }) => ({
     record,
-    netns: netnsState(record.netns),
+    netns: podState(record),
     host: hostStateOf(record.writer, context.identity),
     isListed: listed?.has(record.key.containerId),
     isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
@@ -120,8 +122,8 @@ function directoryOf({ netns }: AttachmentRecord): string {
   return orElse(() => realpathSync(directory), directory)
 }
 
-/** Whether its namespace is a plain file. */
-function isHidden({ netns, record, host }: AttachmentFacts): boolean {
+/** Whether its namespace is a plain file, or has a link and no path. */
+function isUnseen({ netns, record, host }: AttachmentFacts): boolean {
   return netns === 'unknown' && record.netns.path !== '' && host === 'here'
 }
 

@@ -3,11 +3,14 @@
 // settling of what a killed call left are all this one story.
 
 import { existsSync, rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { toCniError } from '../../cni/error.ts'
+import { hostLinkName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
 import { nowMs } from '../../system/process/clock.ts'
@@ -36,6 +39,8 @@ const patienceMs = 5000
 
 /** How many attachments are torn down side by side: each is a few processes. */
 const atOnce = 8
+
+const [mostLooks, pauseMs] = [40, 50]
 
 /**
  * Tears an attachment down and forgets it. What fails stays in its record as pending cleanup, with its addresses;
@@ -158,6 +163,7 @@ async function stillAtWork(unfinished: readonly StoredRecord[]): Promise<Readonl
  * tearing down now is free afterwards, too. Throws CniError 106 when a signal comes.
  */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<void> {
+  await waitForLinks(recordsOf(files).map(({ record }) => record))
   const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
   if (dead().length > 0) await oneAtATime(context, files, { find: dead })
   await waitForTeardowns(context, files)
@@ -170,6 +176,7 @@ export async function reclaimReservations(
   files: NetworkFiles,
   lost: AttachmentRecord,
 ): Promise<boolean> {
+  await waitForLinks([lost])
   if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
   await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
@@ -220,7 +227,22 @@ function reportUnsettled(error: Error): void {
 export function isDead({ record, isPending }: StoredRecord, context: CallContext): boolean {
   if (isPending && !isWriterGone(record)) return false
   const host = hostStateOf(record.writer, context.identity)
-  return host === 'ended' || (host === 'here' && netnsState(record.netns) === 'gone')
+  return host === 'ended' || (host === 'here' && podState(record) === 'gone')
+}
+
+/**
+ * A namespace outlives its path where a process is in it, or where another mount namespace has the path: the host's end
+ * of a pair goes only with the namespace (net/core/net_namespace.c, cleanup_net).
+ */
+export function podState({ key, netns }: AttachmentRecord): ReturnType<typeof netnsState> {
+  const state = netnsState(netns)
+  return state === 'gone' && key.role === 'main' && linkExists(hostLinkName(key)) ? 'unknown' : state
+}
+
+/** The kernel removes a namespace's links shortly after it: waits for those of pods that may be dead. */
+export async function waitForLinks(records: readonly AttachmentRecord[]): Promise<void> {
+  const mayBeDead = (record: AttachmentRecord) => podState(record) === 'unknown' && netnsState(record.netns) === 'gone'
+  for (let looks = 0; looks < mostLooks && records.some(mayBeDead); looks++) await sleep(pauseMs)
 }
 
 /** What a killed call of this host left, or a DEL that owes something: not what a running one is tearing down. */

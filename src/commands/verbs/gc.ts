@@ -13,7 +13,7 @@ import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeUnlisted } from '../recover/collect.ts'
-import { isDead, teardownAll } from '../teardown/attachments.ts'
+import { isDead, teardownAll, waitForLinks } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
 /**
@@ -27,6 +27,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   const failures: Error[] = []
   const valid = conf.validAttachments
   if (valid === null) process.stderr.write(`trestle: GC: the list of ${conf.name} is null: only dead attachments go\n`)
+  if (valid === null) await waitForLinks(recordsOf(files).map(({ record }) => record))
   if (valid !== undefined) {
     const orphaned = recordsOf(files).filter((stored) =>
       valid === null ? isDead(stored, context) : isOrphan(stored, valid),

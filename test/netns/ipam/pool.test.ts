@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool of addresses: order, exhaustion, requests, and whose addresses may be taken back.
 
-import { readdirSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { makeOld } from '../../support/faults/process-identities.ts'
@@ -76,6 +79,26 @@ describe('a pool', () => {
     host.run('umount', [first?.netns ?? ''])
     expectError(host.cni('STATUS', small), 50)
     expectError(addAnother(small), 101, 'no IP addresses available')
+  })
+
+  it('takes nothing from a pod whose namespace has lost its path and has a process, until that ends', async () => {
+    const web = netConf({ podcidr: '10.240.0.0/30', runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
+    const pod = attach(host, web, { id: 'a' })
+    const process = spawn('nsenter', [`--net=${pod.netns}`, 'sleep', '300'])
+    await once(process, 'spawn')
+    try {
+      // The process has entered when its own namespace is the pod's.
+      while (readlinkSync(`/proc/${process.pid}/ns/net`) === readlinkSync('/proc/self/ns/net')) await sleep(10)
+      while (!readFileSync(`/proc/${process.pid}/comm`, 'utf8').startsWith('sleep')) await sleep(10)
+      host.removePod(pod.netns)
+      expectError(addAnother(web), 101, 'no IP addresses available')
+      expectError(addAnother({ ...web, podcidr: '10.241.0.0/24', name: 'other', bridge: 'br-other' }), 104, '8080')
+      expect(host.run('ping', ['-c1', '-W2', pod.address]).code).toBe(0)
+    } finally {
+      process.kill('SIGKILL')
+      await once(process, 'exit')
+    }
+    expect(attach(host, web, { id: 'b' }).address).toBe(pod.address)
   })
 
   it('does take back what a restart of the machine ended', () => {
