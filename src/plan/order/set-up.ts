@@ -68,14 +68,14 @@ export function setUp({ shared, vlans, machineId }: Situation, setting: SetUp): 
   const others = shared.networks.filter(({ name }) => name !== found.name)
   if (!setting.mayOverlap) requireApart({ network: found, others, shared }, setting)
   const network = withOwnMac({ network: found, others, shared }, machineId)
-  const isThere = shared.host?.links.has(network.bridge?.name ?? '')
-  const macOps = network.bridge && isThere ? ownMacOps(network.bridge, machineId) : []
-  const links = [...macOps, ...linksOf(network, shared, setting)]
   const { sysctls, before, pods } = shared
   const seen = { sysctls, ...(vlans && { vlans }) }
   const ownMac = bridgeMac(network.bridge?.name ?? '', machineId)
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], machineId)
   const host = shared.host && without(shared.host, removals)
+  const isThere = host?.links.has(network.bridge?.name ?? '')
+  const macOps = network.bridge && isThere ? ownMacOps(network.bridge, machineId) : []
+  const links = [...macOps, ...linksOf(network, shared, setting)]
   const earlier = earlierNetworks([...others, network], shared.made)
   // Gateways of earlier ranges, which live pods have, stand in nobody's way, as those of today do not.
   const beside = [...others, ...earlier]

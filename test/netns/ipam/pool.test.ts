@@ -82,7 +82,10 @@ describe('a pool', () => {
   })
 
   it('takes nothing from a pod whose namespace has lost its path and has a process, until that ends', async () => {
-    const web = netConf({ podcidr: '10.240.0.0/30', runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
+    const web = netConf({
+      podcidr: '10.240.0.0/30',
+      runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] },
+    })
     const pod = attach(host, web, { id: 'a' })
     const process = spawn('nsenter', [`--net=${pod.netns}`, 'sleep', '300'])
     await once(process, 'spawn')
