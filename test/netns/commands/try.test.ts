@@ -88,6 +88,12 @@ describe('trestle try', () => {
     expect(stdout).toContain('the network gives no addresses')
   })
 
+  it('finds nothing wrong with the example of every key', () => {
+    const { exitCode, stdout } = run(['try', 'conf-examples/everything.conflist'])
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain('0 failed, 0 skipped')
+  })
+
   it('runs a list in order and fails with what a plugin says', () => {
     const failing = `${directory}/failing`
     const error = '{"cniVersion":"1.1.0","code":123,"msg":"not today"}'
