@@ -17,7 +17,7 @@ import { orphanElements } from '../../plan/recovery/from-kernel.ts'
 import {
   type AttachmentFacts,
   type AttachmentVerdict,
-  hasPodWithoutRecord,
+  isLinkOfPod,
   judgeAttachment,
   judgeOrphan,
   judgeReservation,
@@ -30,6 +30,7 @@ import {
   rediscoveredReservations,
   youngestMs,
 } from '../../plan/recovery/verdicts.ts'
+import { cachedAddresses, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import {
   chainedFiles,
@@ -40,7 +41,7 @@ import {
 } from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
-import { netnsState } from '../../system/kernel/netns.ts'
+import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observeTables } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/process-identity.ts'
@@ -54,6 +55,7 @@ import {
   unreadableRoles,
 } from '../../system/store/records.ts'
 import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
+import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
 import {
@@ -340,10 +342,23 @@ export async function judgeOrphans(context: CallContext, listed: Listed): Promis
   const networks = networkDirectories()
   const isChained = networks.some((files) => existsSync(chainedFiles(files).network))
   // Where all state was lost, too, a chained pod has no link of ours that would tell of it.
-  const mayBeOfUnknownPod = hasPodWithoutRecord(orphans) || isChained || networks.length === 0
+  const mayBeOfUnknownPod = orphans.some(isLinkOfPod) || isChained || networks.length === 0
   return orphans.map((orphan) =>
     judgeOrphan(orphan, { links, isListed: orphan.key && listed?.has(orphan.key.containerId), mayBeOfUnknownPod }),
   )
+}
+
+/**
+ * What pods without a record that may live have on the host: their links, and rules for the addresses that a live pod
+ * behind another plugin has by libcni's cache. Three processes.
+ */
+export async function partsOfUnrecorded(context: CallContext): Promise<readonly Orphan[]> {
+  const { orphans } = await findOrphans(context)
+  const remembered = allCachedAttachments().filter(
+    (cached) => isPartOurs(cached) && netnsState(identityOfNetns(cached.netns)) === 'live',
+  )
+  const addresses = remembered.flatMap(cachedAddresses)
+  return orphans.filter((orphan) => isLinkOfPod(orphan) || addresses.includes(orphan.name))
 }
 
 /** Removes those that are to be collected, and are orphans still. Returns what failed. */
@@ -374,7 +389,7 @@ export async function removeUnlisted(
   try {
     const { orphans } = await findOrphans(context)
     const orphaned = orphans.filter(({ key }) => key?.network === conf.name && !isListed(key))
-    const mayBeOfUnknownPod = hasPodWithoutRecord(orphans.filter((orphan) => !orphaned.includes(orphan)))
+    const mayBeOfUnknownPod = orphans.some((orphan) => isLinkOfPod(orphan) && !orphaned.includes(orphan))
     const elements = orphans.filter(({ kind, name }) => kind === 'elements' && isOwn(conf, name))
     return await remove(context, [...orphaned, ...(mayBeOfUnknownPod ? [] : elements)])
   } catch (error) {

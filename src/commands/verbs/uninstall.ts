@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // uninstall: takes what trestle made of the machine away, to the last rule: bridges, tables, accepts in
-// chains of others, state. Only when no attachment is left: a live pod keeps its network.
+// chains of others, state. Only when no attachment is left: a live pod keeps its network, with a record or without.
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { placeText } from '../../features/accept-place.ts'
@@ -11,6 +11,7 @@ import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder } from '../../model/record.ts'
 import { markText, type TableFamily, tableName, tableRemoval } from '../../model/tables.ts'
 import { removeLinks } from '../../plan/order/teardown.ts'
+import { orphanText } from '../../plan/recovery/verdicts.ts'
 import {
   directoryNameOf,
   networkDirectories,
@@ -31,7 +32,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/locks.ts'
-import { reclaimOrphans } from '../recover/collect.ts'
+import { partsOfUnrecorded, reclaimOrphans } from '../recover/collect.ts'
 import { isDead, reclaimDead, settleKilledCalls } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
@@ -66,7 +67,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   if (apply) requireState()
   else requireStateIfThere()
   if (apply) await teardownDead(context)
-  const { live, dead } = attachments(context)
+  const { live, dead } = await attachments(context)
   const parts = await look(context)
   const removes = [
     ...dead.map((record) => `what is left of ${describe(record)}`),
@@ -76,7 +77,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
     ...parts.links.map((name) => `link ${name}`),
     ...(hasState ? [`state in ${stateRoot()}`] : []),
   ]
-  const found = { live: live.map(describe), removes, stays: parts.stays }
+  const found = { live, removes, stays: parts.stays }
   if (!apply || live.length > 0) return { ...found, failures: [] }
   const lock = machineLock(context, 'uninstall', context.whole)
   const failures = await withLock(lock, async () => await remove(context, parts))
@@ -93,12 +94,13 @@ async function teardownDead(context: CallContext): Promise<void> {
   }
 }
 
-/** A pending cleanup counts as live: its record says what is still there. */
-function attachments(context: CallContext): { live: readonly AttachmentRecord[]; dead: readonly AttachmentRecord[] } {
+/** `live` in words. A pending cleanup counts as live: its record says what is still there. */
+async function attachments(context: CallContext) {
   const stored = allRecords()
   const dead = new Set(stored.filter((each) => each.record.pendingCleanup === undefined && isDead(each, context)))
   const records = (which: boolean) => stored.filter((each) => dead.has(each) === which).map(({ record }) => record)
-  return { live: records(false), dead: records(true) }
+  const unrecorded = (await partsOfUnrecorded(context)).map((part) => `${orphanText(part)}, without a record`)
+  return { live: [...records(false).map(describe), ...unrecorded], dead: records(true) }
 }
 
 async function look(context: CallContext): Promise<Parts> {
@@ -175,8 +177,8 @@ function acceptTexts(): readonly string[] {
 /** Everything, whatever fails. State stays when something did: it says what is left. */
 async function remove(context: CallContext, parts: Parts): Promise<readonly string[]> {
   // An ADD may have come since the look.
-  const { live } = attachments(context)
-  if (live.length > 0) return live.map((record) => `${describe(record)} was added meanwhile`)
+  const { live } = await attachments(context)
+  if (live.length > 0) return live.map((text) => `${text} was added meanwhile`)
   const place = { run: context.cleanup }
   const failures: Error[] = []
   const keep = (error: Error) => void failures.push(error)

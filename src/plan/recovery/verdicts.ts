@@ -132,9 +132,9 @@ export function orphansOf({ links, table, records, reserved }: OrphanFacts): rea
   return [...ofLinks, ...lost.map((name): Orphan => ({ kind: 'elements', name }))]
 }
 
-/** Whether a pod without a record may live: its end of a pair of ours is there. */
-export function hasPodWithoutRecord(orphans: readonly Orphan[]): boolean {
-  return orphans.some((orphan) => isHostLink(orphan) || isUnnamedHostLink(orphan))
+/** Whether it is an end of a pair of ours: a pod without a record may live then. */
+export function isLinkOfPod(orphan: Orphan): boolean {
+  return isHostLink(orphan) || isUnnamedHostLink(orphan)
 }
 
 /**

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle uninstall`: everything that trestle made goes, and nothing that others made; never under a live pod.
 
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { missingCnitool, openRuntime } from '../../support/cnitool.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, later } from '../../support/traffic/pods.ts'
@@ -26,6 +27,9 @@ const foreign = [
   'nft add rule inet fw forwarded ip saddr 10.66.0.0/16 accept comment foreign',
   'ip link add br-own type bridge',
 ]
+
+const missing = missingCnitool(['bridge', 'host-local'])
+if (missing !== undefined) console.log(missing)
 
 describe('trestle uninstall', () => {
   let host: Host
@@ -101,6 +105,46 @@ describe('trestle uninstall', () => {
     expect(snapshot(host)).toEqual(before)
     expectSilent(later(host, 'CHECK', { conf: everything, pod }))
   })
+
+  it('removes nothing while a pod is attached whose record is lost', () => {
+    const pod = attach(host, everything, { id: 'a' })
+    rmSync(host.stateDir, { recursive: true })
+    const { state: _, ...before } = snapshot(host)
+    const refused = uninstall('--apply')
+    expect(refused.exitCode, refused.stdout).toBe(1)
+    expect(refused.stdout).toContain(
+      `  attached  link ${pod.hostLink} (network whole, container a, eth0), without a record: remove the pod first`,
+    )
+    expect(refused.stdout).toMatch(/, 1 attached, 1 stay: nothing is removed while a pod is attached$/)
+    const { state: __, ...after } = snapshot(host)
+    expect(after).toEqual(before)
+
+    expectSilent(later(host, 'DEL', { conf: everything, pod }))
+    expect(uninstall('--apply').exitCode).toBe(0)
+    expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay')
+  })
+
+  it.skipIf(missing !== undefined)(
+    'removes nothing while a pod behind another plugin has host ports, by libcni',
+    () => {
+      const runtime = openRuntime(host, 'behind')
+      try {
+        const ipam = { type: 'host-local', subnet: '10.79.0.0/24' }
+        const first = { type: 'bridge', bridge: 'br-behind', isGateway: true, ipam }
+        const onTop = { type: 'trestle', capabilities: { portMappings: true } }
+        runtime.write({ cniVersion: '1.0.0', name: 'behind', plugins: [first, onTop] })
+        const ports = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
+        const netns = host.pod('one')
+        expect(runtime.tool('add', netns, ports)).toMatchObject({ code: 0 })
+        rmSync(host.stateDir, { recursive: true })
+        expect(uninstall('--apply').stdout).toContain('  attached  rules for 10.79.0.2, without a record')
+        expect(runtime.tool('del', netns, ports)).toMatchObject({ code: 0 })
+        expect(uninstall('--apply').exitCode).toBe(0)
+      } finally {
+        runtime.close()
+      }
+    },
+  )
 
   it("leaves a bridge that was there before trestle's network", () => {
     host.run('ip', ['link', 'add', 'br-own', 'type', 'bridge'])

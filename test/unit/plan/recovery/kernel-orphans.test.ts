@@ -5,7 +5,7 @@ import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/model/
 import type { ObservedLink, ObservedTable } from '../../../../src/model/observed.ts'
 import { type Element, indexElements } from '../../../../src/model/op.ts'
 import type { AttachmentRecord } from '../../../../src/model/record.ts'
-import { hasPodWithoutRecord, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/verdicts.ts'
+import { isLinkOfPod, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/verdicts.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const chained = { ...key, role: 'chained' } as const
@@ -51,7 +51,7 @@ describe('orphans', () => {
   it('are pairs that have lost their alias: a pod may live behind one', () => {
     const found = orphansOf({ ...nothing, links: linksOf(link(host.name)) })
     expect(found).toEqual([{ kind: 'link', name: host.name }])
-    expect(hasPodWithoutRecord(found)).toBe(true)
+    expect(found.some(isLinkOfPod)).toBe(true)
     const facts = { links: linksOf(), isListed: undefined, mayBeOfUnknownPod: true }
     expect(found.map((orphan) => judgeOrphan(orphan, facts).verdict)).toEqual(['report'])
     expect(orphansOf({ ...nothing, links: linksOf(link(host.name)), records: [recordOf()] })).toEqual([])
@@ -103,7 +103,7 @@ describe('an orphan', () => {
   })
 
   it('of a pod that may live is the end of a pair alone', () => {
-    expect(hasPodWithoutRecord([{ kind: 'link', name: host.name, key }])).toBe(true)
-    expect(hasPodWithoutRecord([{ kind: 'link', name: ifb.name, key }])).toBe(false)
+    expect(isLinkOfPod({ kind: 'link', name: host.name, key })).toBe(true)
+    expect(isLinkOfPod({ kind: 'link', name: ifb.name, key })).toBe(false)
   })
 })
