@@ -18,18 +18,24 @@ import {
 } from '../../model/op.ts'
 import { declarationsOf, setSpec, type TableFamily } from '../../model/tables.ts'
 
-/** An operation whose effect is not there, and each way in which it is not, for people. */
+/**
+ * An operation whose effect is not there, and each way in which it is not, for people: none for a setting that goes
+ * with the port's move to its bridge.
+ */
 export interface Difference {
   readonly op: Op
   readonly found: readonly string[]
 }
 
 export function difference(ops: readonly Op[], observed: Observed): readonly Difference[] {
-  return ops.flatMap((op) => {
-    const found = opDifference(op, observed)
-    return found.length === 0 ? [] : [{ op, found }]
-  })
+  const compared = ops.map((op) => ({ op, found: opDifference(op, observed) }))
+  const moved = new Set(compared.flatMap(({ op, found }) => (op.kind === 'port.master' && found[0] ? [op.dev] : [])))
+  const goesWithMove = (op: Op) => 'dev' in op && portSettings.includes(op.kind) && moved.has(op.dev)
+  return compared.filter(({ op, found }) => found.length > 0 || goesWithMove(op))
 }
+
+/** A port has them of its bridge, and loses them with it (net/bridge/br_if.c, new_nbp and del_nbp). */
+const portSettings: readonly Op['kind'][] = ['port.flags', 'port.isolation', 'vlan.add', 'vlan.del']
 
 /** What does not hold inside the pod: of operations there, and of its end of a link that is made on the host. */
 export function podDifference(ops: readonly Op[], observed: Observed): readonly string[] {

@@ -63,6 +63,21 @@ const single: readonly Broken[] = [
   },
   { what: 'a bridge removed', lines: ['ip link del cni0'], said: [/^cni0 is missing$/, /^bridge of veth\w+ is none/] },
   { what: 'a port unplugged', lines: ['ip link set A nomaster'], said: [/^bridge of veth\w+ is none, not cni0$/] },
+  {
+    // Either way a port comes from another bridge, whose flags the kernel takes away with it.
+    what: 'a bridge renamed',
+    lines: ['ip link set cni0 name old0', 'ip addr flush dev old0'],
+    said: [/^cni0 is missing$/, /^bridge of veth\w+ is old0, not cni0$/],
+  },
+  {
+    what: 'a port on another bridge, with the flags that it had',
+    lines: [
+      'ip link add br-foreign type bridge',
+      'ip link set A master br-foreign',
+      'bridge link set dev A hairpin on isolated on',
+    ],
+    said: [/^bridge of veth\w+ is br-foreign, not cni0$/],
+  },
   { what: 'a port set down', lines: ['ip link set A down'], said: [/^veth\w+ is down$/] },
   { what: 'hairpin off', lines: ['bridge link set dev A hairpin off'], said: [/^hairpin of veth\w+ is off, not on$/] },
   {
@@ -200,6 +215,14 @@ describe('restore', () => {
     expect(missingIn(again)).toEqual([])
     expect(again.code).toBe(0)
     for (const [conf, pod] of pods) expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('of a bridge renamed is done by an ADD, too, with all that its ports have', () => {
+    breakIt({ what: '', lines: ['ip link set cni0 name old0', 'ip addr flush dev old0'], said: [] })
+    attach(host, { ...bridged, runtimeConfig: {} }, { id: 'd' })
+    const [conf, pod] = pods[0] ?? []
+    if (conf === undefined || pod === undefined) throw new Error('no pod')
+    expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
   it('tells a pod that is gone from one that lost its interface, and makes neither', () => {

@@ -144,6 +144,22 @@ describe('difference', () => {
     expect(found.join('\n')).toMatch(sentence)
   })
 
+  it('has the settings of a port that goes to its bridge, which are as wanted on the other', () => {
+    const dev = 'veth1'
+    const setting: readonly Op[] = [
+      { in: 'host', kind: 'port.master', dev, master: 'cni0', why: 'w' },
+      { in: 'host', kind: 'port.flags', dev, hairpin: true, isolated: false, why: 'w' },
+      { in: 'host', kind: 'vlan.del', dev, vid: 1, why: 'w' },
+      { in: 'host', kind: 'vlan.add', dev, vid: 10, tagged: false, why: 'w' },
+      { in: 'host', kind: 'link.up', dev, why: 'w' },
+    ]
+    const vlans = new Map([[dev, [10]]])
+    expect(difference(setting, { ...applied, vlans })).toEqual([])
+    const elsewhere = { ...applied, host: links(bridge, { ...port, master: 'br9' }), vlans }
+    expect(difference(setting, elsewhere).map(({ op }) => op)).toEqual(setting.slice(0, 4))
+    expect(difference(setting, elsewhere).flatMap(({ found }) => found)).toEqual(['bridge of veth1 is br9, not cni0'])
+  })
+
   it('tells of the inside of a pod alone, with its end of the pair, whose host end was not looked at', () => {
     const inside = (...ends: ObservedLink[]): Observed => {
       return { host: emptyNamespace, pod: { ...pod, ...links(...ends), routes: pod.routes }, sysctls: new Map() }
