@@ -57,10 +57,14 @@ export const listChainsCommand: AcceptCommand = { file: 'nft', args: listArgumen
 /** Puts the accept before a rule: iptables counts, nft has handles. Absent: behind all of them. */
 export function insertCommand(place: ChainPlace, mark: number, before: string | undefined): AcceptCommand {
   if (place.kind === 'iptables') {
-    const at = before === undefined ? ['-A', place.chain] : ['-I', place.chain, before]
-    return { file: place.program, args: ['-w', lockWaitS, ...at, ...iptablesRule(mark)] }
+    return { file: place.program, args: ['-w', lockWaitS, ...placeWords(place, before), ...iptablesRule(mark)] }
   }
   return nftCommand(acceptText(place, { mark, comment: acceptComment(mark) }, before))
+}
+
+/** Where a rule of iptables goes: before the rule of this number, or behind all. */
+export function placeWords({ chain }: IptablesPlace, before: string | undefined): readonly string[] {
+  return before === undefined ? ['-A', chain] : ['-I', chain, before]
 }
 
 /** Takes an accept of ours out: iptables the first of the mark, since numbers change; nft the one of the handle. */

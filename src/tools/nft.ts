@@ -66,6 +66,8 @@ export const listArguments = {
   ofTable: ({ family, table }: Omit<NftChain, 'chain'>) => ['-j', 'list', 'table', family, table],
   ofChain: ({ family, table, chain }: NftChain) => ['-j', '-t', 'list', 'chain', family, table, chain],
   ofChains: ['-j', 'list', 'chains'],
+  /** As text: with -j the flags of a table are no words in nft 1.0.6. */
+  ofFlags: ({ family, table }: Omit<NftChain, 'chain'>) => ['-t', 'list', 'table', family, table],
   ofEverything: ['list', 'ruleset'],
 } as const
 
@@ -78,21 +80,33 @@ export function showChainInput(chain: NftChain): { readonly args: readonly strin
 export function acceptText(chain: NftChain, accept: { mark: number; comment: string }, before?: string): string {
   const bit = markText(accept.mark)
   const rule = `meta mark & ${bit} == ${bit} accept comment "${accept.comment}"`
-  if (before === undefined) return `add rule ${chainAt(chain)} ${rule}\n`
-  return `insert rule ${chainAt(chain)} handle ${before} ${rule}\n`
+  return `${placedText(chain, before)} ${rule}\n`
 }
 
-/** Lets a subnet's packets pass a chain of others, answers and translated ones; of a link all. Before all rules. */
-export function subnetAcceptTexts(chain: NftChain, of: string): readonly string[] {
-  if (!of.includes('/')) return [`insert rule ${chainAt(chain)} iifname ${of} accept`]
-  const matches = [`daddr ${of} ct state established,related`, `daddr ${of} ct status dnat`, `saddr ${of}`]
-  return matches.map((match) => `insert rule ${chainAt(chain)} ${familyOf(of) === 6 ? 'ip6' : 'ip'} ${match} accept`)
+/** Packets that pods send (`from`) or get (`to`). `of`: a CIDR, or a link of the node; `only`: a part of them. */
+export interface PodPackets {
+  readonly end: 'from' | 'to'
+  readonly of: string
+  readonly only?: 'answers' | 'translated' | 'icmp' | 'ipv6-icmp'
 }
 
-/** Accepts what matches (`saddr CIDR`) before the rule with the handle. */
-export function sparingText(chain: NftChain, handle: string, match: string): string {
-  const protocol = familyOf(match.split(' ')[1] ?? '') === 6 ? 'ip6' : 'ip'
-  return `insert rule ${chainAt(chain)} position ${handle} ${protocol} ${match} accept`
+/** Accepts packets of pods in a chain of others, in the place that `acceptText` has. */
+export function podAcceptText(chain: NftChain, { end, of, only }: PodPackets, before?: string): string {
+  const isFrom = end === 'from'
+  const address = `${familyOf(of) === 6 ? 'ip6' : 'ip'} ${isFrom ? 's' : 'd'}addr ${of}`
+  const match = of.includes('/') ? address : `${isFrom ? 'i' : 'o'}ifname ${of}`
+  return [placedText(chain, before), match, ...(only === undefined ? [] : [partTexts[only]]), 'accept'].join(' ')
+}
+
+const partTexts = {
+  answers: 'ct state established,related',
+  translated: 'ct status dnat',
+  icmp: 'meta l4proto icmp',
+  'ipv6-icmp': 'meta l4proto ipv6-icmp',
+} as const
+
+function placedText(chain: NftChain, before: string | undefined): string {
+  return before === undefined ? `add rule ${chainAt(chain)}` : `insert rule ${chainAt(chain)} handle ${before}`
 }
 
 export function ruleRemovalText(chain: NftChain, handle: string | number): string {

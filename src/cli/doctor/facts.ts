@@ -178,13 +178,20 @@ export interface ReadinessFacts {
   readonly details: string
 }
 
+/** `before`: the id of the rule that drops the rest; absent: the policy does. `isUnmarked`: trestle's mark comes later. */
+export interface TailPlace {
+  readonly chain: string
+  readonly before?: string
+  readonly isUnmarked?: true
+}
+
 /** A base chain of another firewall with all rules that packets can reach from it. */
 export interface FirewallFacts {
   /** The hook: before routing, towards the node, through the node, or behind routing. */
   readonly hook: 'prerouting' | 'input' | 'forward' | 'postrouting'
   readonly base: ChainPlace
-  /** The chain drops unmatched packets at its end (forward: behind the place of trestle's accept). */
-  readonly endsInDrop: boolean
+  /** The chain drops unmatched packets: the place of an accept that comes last before that. */
+  readonly tail?: TailPlace
   /** In the order of evaluation; a jump is replaced by the rules of its chain. */
   readonly rules: readonly {
     readonly chain: string
@@ -194,6 +201,8 @@ export interface FirewallFacts {
     /** In the prerouting and input hooks, rules that lead to the chain count too. */
     readonly isUnconditional: boolean
     readonly text: string
+    /** The conditional jump to the chain of a rule that itself matches every packet. */
+    readonly jump?: string
     readonly matches: RuleMatches
   }[]
 }

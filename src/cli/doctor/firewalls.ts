@@ -6,8 +6,10 @@ import { asPrefix } from '../../cni/address.ts'
 import { type ChainPlace, type ForeignRule, placeText } from '../../features/accept-place.ts'
 import { acceptMark, defaultMarkBit } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
-import { lookForDrops, rulesOf, textsOf } from '../../system/firewalls/foreign-firewalls.ts'
+import { type ForeignFirewall, lookForDrops, rulesOf, textsOf } from '../../system/firewalls/foreign-firewalls.ts'
+import { lookingOnce } from '../../system/firewalls/host-accept.ts'
 import type { Command, Run } from '../../system/process/runner.ts'
+import { listArguments } from '../../tools/nft.ts'
 import { entryChains } from './entry-chains.ts'
 import type { FirewallFacts, PodNetwork } from './facts.ts'
 import { podOf } from './networks.ts'
@@ -34,21 +36,41 @@ interface FirewallSources {
  * fails.
  */
 export async function lookAtFirewalls(
-  run: Run,
+  each: Run,
   { specs, networks }: FirewallSources,
 ): Promise<readonly FirewallFacts[]> {
+  const run = lookingOnce(each)
   const mark = acceptMark(specs) ?? 2 ** defaultMarkBit
   const found = await lookForDrops(run, { mark, families: [4, 6] })
   const entries = await entryChains(run)
   const all = [
-    ...found.map(({ base, spot }): Chain => ({ hook: 'forward', base, endsInDrop: spot !== undefined })),
-    ...entries.map(({ hook, base, drops }): Chain => ({ hook, base, endsInDrop: drops })),
+    ...found.map((firewall): Chain => ({ hook: 'forward', base: firewall.base, ...tailOf(firewall) })),
+    ...entries.map(({ hook, base, drops }): Chain => {
+      return { hook, base, ...(drops ? { tail: { chain: base.chain } } : {}) }
+    }),
   ]
   const pods = networks.flatMap(({ subnets }) => subnets.flatMap(podOf))
-  return await Promise.all(all.map(async (chain) => await withSets(run, await factsOf(run, chain), pods)))
+  const facts = all.map(async (chain) => {
+    return (await isDormant(run, chain)) ? [] : [await withSets(run, await factsOf(run, chain), pods)]
+  })
+  return (await Promise.all(facts)).flat()
 }
 
-type Chain = Pick<FirewallFacts, 'hook' | 'base' | 'endsInDrop'>
+type Chain = Pick<FirewallFacts, 'hook' | 'base' | 'tail'>
+
+function tailOf({ spot, unmarkedSpot }: ForeignFirewall): Pick<Chain, 'tail'> {
+  const { chain, before } = spot ?? unmarkedSpot ?? {}
+  if (chain === undefined) return {}
+  const isUnmarked = spot === undefined
+  return { tail: { chain, ...(before === undefined ? {} : { before }), ...(isUnmarked ? { isUnmarked } : {}) } }
+}
+
+/** The chains of a table with the flag `dormant` get no packets (nft(8), "TABLES"). */
+async function isDormant(run: Run, { base }: Chain): Promise<boolean> {
+  if (base.kind !== 'nft') return false
+  const { stdout } = await run({ file: 'nft', args: listArguments.ofFlags(base) })
+  return /^\tflags .*\bdormant\b/m.test(stdout)
+}
 
 /** Replaces a set in a dropping rule by the pod addresses in the set. */
 async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[]): Promise<FirewallFacts> {
@@ -77,20 +99,20 @@ function withAddresses({ addresses, links }: RuleEnd, more: readonly string[]): 
   return { addresses: [...addresses, ...more], links }
 }
 
-async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<FirewallFacts> {
+async function factsOf(run: Run, chain: Chain): Promise<FirewallFacts> {
+  const { hook, base } = chain
   const placed = await rulesFrom(run, { place: base, by: [] }, new Set())
   const texts = base.kind === 'iptables' ? placed.map(({ rule }) => rule.text) : await nftTexts(run, base, placed)
   const matchesOf = base.kind === 'iptables' ? readIptablesMatches : readNftMatches
   const textOf = new Map(placed.map((each, at) => [each, texts[at] ?? each.rule.text]))
   const own = (each: Placed) => matchesOf(textOf.get(each) ?? '')
   return {
-    hook,
-    base,
-    endsInDrop,
+    ...chain,
     rules: placed.map((each) => {
       const { id, act, isUnconditional, ourMark } = each.rule
-      // In the forward hook, a drop counts only by its own conditions.
-      const by = hook === 'forward' && act === 'drop' ? [] : each.by
+      // In the forward hook, a drop counts by its own conditions, if it has some.
+      const by = hook === 'forward' && act === 'drop' && !isUnconditional ? [] : each.by
+      const jump = by.map((outer) => textOf.get(outer)).join('; ')
       return {
         chain: each.chain,
         id,
@@ -98,6 +120,7 @@ async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<Fir
         isUnconditional: isUnconditional && by.length === 0,
         isOurs: ourMark !== undefined,
         text: textOf.get(each) ?? '',
+        ...(isUnconditional && by.length > 0 ? { jump } : {}),
         matches: by.map(own).reduce((inner, outer) => within(outer, inner), own(each)),
       }
     }),

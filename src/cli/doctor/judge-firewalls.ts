@@ -6,10 +6,11 @@ import { familyOf, parseCidr } from '../../cni/address.ts'
 import { placeText } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { isPartOf } from '../../plan/agent/node-ranges.ts'
+import type { PodPackets } from '../../tools/nft.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { type Finding, type Found, findingOf } from '../shell/findings.ts'
-import { inputAcceptLine, ruleRemovalLine, sparingLine, subnetAcceptLines } from './accept-lines.ts'
-import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
+import { acceptLine, ruleRemovalLine } from './accept-lines.ts'
+import type { FirewallFacts, NodeFacts, PodNetwork, TailPlace } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
 import type { RuleEnd } from './rule-matches.ts'
 
@@ -26,9 +27,11 @@ export function judgeFirewalls({ firewalls = [], networks, state, kernel }: Node
   return onTheWay.flatMap((firewall) =>
     networks.flatMap((network) => {
       const { found, passed } = judgeRules(firewall, network, uplinks)
+      const { tail } = firewall
       // The first ADD may put the accept there that is missing before it.
       const isTailMeant = network.accepts || areAcceptsMissing || !network.isSetUp
-      return firewall.endsInDrop && !isTailMeant ? [...found, ...forwardTail(firewall, network, passed)] : found
+      if (tail === undefined || (isTailMeant && !tail.isUnmarked)) return found
+      return [...found, ...forwardTail({ ...firewall, tail }, network, passed)]
     }),
   )
 }
@@ -40,11 +43,15 @@ interface Passed {
   readonly answers: boolean
 }
 
+const nothing: Passed = { from: 'none', to: 'none', answers: false }
+
 function judgeRules(firewall: FirewallFacts, network: PodNetwork, uplinks: readonly string[]) {
   const found: Finding[] = []
-  let passed: Passed = { from: 'none', to: 'none', answers: false }
-  for (const rule of firewall.rules.filter(({ isOurs }) => !isOurs)) {
-    if (rule.act === 'drop') found.push(...droppedBy(rule, passed, { firewall, network }))
+  let passed = nothing
+  for (const [at, rule] of firewall.rules.entries()) {
+    if (rule.isOurs) continue
+    const meant = rule.jump !== undefined && isReturned(firewall, at) ? asNarrow(rule) : rule
+    if (rule.act === 'drop') found.push(...droppedBy(meant, passed, { firewall, network }))
     else passed = withAccepted(passed, rule, { network, uplinks })
   }
   return { found, passed }
@@ -124,7 +131,8 @@ function acceptedShare(
  * Connections need both directions; with an accept of established ones, one direction is enough to start them. Where
  * the accepts let some of the pods' packets pass, an administrator chose these.
  */
-function forwardTail(firewall: FirewallFacts, network: PodNetwork, { from, to, answers }: Passed): readonly Finding[] {
+function forwardTail(firewall: Tailed, network: PodNetwork, passed: Passed): readonly Finding[] {
+  const { from, to, answers } = passed
   if (from === 'all' && (answers || to === 'all')) return []
   const isCutFrom = from === 'none' && !(answers && to !== 'none')
   const isCutTo = to === 'none' && !answers
@@ -134,9 +142,10 @@ function forwardTail(firewall: FirewallFacts, network: PodNetwork, { from, to, a
       : 'no accept of it matches packets from'
     : 'no accept of it matches answers to'
   if (isCutFrom || isCutTo) {
-    return tail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, network), why })
+    const lacking = seenBy(firewall, network).flatMap((subnet) => lackingOf(subnet, passed))
+    return aboutTail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, lacking), why })
   }
-  return tail(firewall, network, { id: 'firewall-drops-some', why: 'its accepts match only some packets of' })
+  return aboutTail(firewall, network, { id: 'firewall-drops-some', why: 'its accepts match only some packets of' })
 }
 
 /** The share of the pods' packets that a rule matches. `some`: packets with a further property. */
@@ -158,16 +167,29 @@ function asNarrow(rule: Rule): Rule {
   return { ...rule, matches: { ...rule.matches, isNarrow: true } }
 }
 
-/** The finding about a dropping rule that names the pods. */
+/** The finding about a dropping rule that names the pods, or that a jump names them for. */
 function dropFinding(firewall: FirewallFacts, rule: Rule, network: PodNetwork): Finding {
-  const place = { ...firewall.base, chain: rule.chain }
-  const [on, message] = [`network ${network.name}`, `${placeText(place)}: ${rule.text}`]
-  if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, message })
-  const sparing = isWider(rule, network) ? sparingLines(firewall, rule, network) : []
-  if (sparing.length > 0)
-    return findingOf({ id: 'firewall-drops', on, message, cure: sparingCure, run: plainCommands(sparing) })
-  const run = plainCommands([ruleRemovalLine(place, rule)])
-  return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', run })
+  const by = rule.jump === undefined ? '' : `, behind \`${rule.jump}\``
+  const message = `${placeText({ ...firewall.base, chain: rule.chain })}: ${rule.text}${by}`
+  const about = { on: `network ${network.name}`, message }
+  if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', ...about })
+  return findingOf({ id: 'firewall-drops', ...about, ...dropCure(firewall, rule, network) })
+}
+
+function dropCure(firewall: FirewallFacts, rule: Rule, network: PodNetwork): Pick<Found, 'cure' | 'run'> {
+  const { base, rules, tail } = firewall
+  const place = { ...base, chain: rule.chain }
+  // Others may lead packets to that chain to have them dropped: no accept of all that pods send is safe in it.
+  if (rule.jump !== undefined) return { cure: 'let the jump spare the pods, or accept in its chain what they need' }
+  if (!isWider(rule, network)) {
+    const run = plainCommands([ruleRemovalLine(place, rule)])
+    return { cure: 'remove the rule, or let it spare the pods', run }
+  }
+  // An accept ends the chain: drops behind it would match no pod any more.
+  const isLast = tail === undefined && rules.slice(rules.indexOf(rule) + 1).every(({ act }) => act !== 'drop')
+  const named = ends.filter((end) => isOfPods(rule.matches[end], network))
+  const spared = seenBy(firewall, network).flatMap((of) => named.map((end) => acceptLine(place, rule.id, { end, of })))
+  return { cure: sparingCure, run: isLast ? plainCommands(spared) : undefined }
 }
 
 const sparingCure =
@@ -180,16 +202,20 @@ function isWider({ matches: { from, to } }: Rule, { subnets }: PodNetwork): bool
   return named.some((cidr) => own.some((subnet) => isPartOf(subnet, cidr) && subnet.prefixLength > cidr.prefixLength))
 }
 
-/** Commands that accept the pods' packets right before a rule. */
-function sparingLines(firewall: FirewallFacts, rule: Rule, network: PodNetwork): readonly string[] {
-  const place = { ...firewall.base, chain: rule.chain }
-  const named = ends.filter((end) => isOfPods(rule.matches[end], network))
-  return seenBy(firewall, network).flatMap((subnet) => named.map((end) => sparingLine(place, rule.id, { end, subnet })))
+/** The pods' packets, their answers, and packets that the node translated for them, as far as nothing accepts them. */
+function lackingOf(subnet: string, { from, to, answers }: Passed): readonly PodPackets[] {
+  return [
+    ...(answers || to === 'all' ? [] : [{ end: 'to', of: subnet, only: 'answers' } as const]),
+    ...(to === 'none' ? [{ end: 'to', of: subnet, only: 'translated' } as const] : []),
+    ...(from === 'none' ? [{ end: 'from', of: subnet } as const] : []),
+  ]
 }
 
-/** Commands that accept the pods' packets, their answers, and packets that the node translated for them. */
-function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
-  return plainCommands(seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet)))
+type Tailed = FirewallFacts & { readonly tail: TailPlace }
+
+/** Commands that accept packets of pods behind every rule of the administrator, before the drop of the rest. */
+function acceptCommands({ base, tail }: Tailed, packets: readonly PodPackets[]): string | undefined {
+  return plainCommands(packets.map((each) => acceptLine({ ...base, chain: tail.chain }, tail.before, each)))
 }
 
 /** The ranges whose packets the firewall sees. */
@@ -248,7 +274,8 @@ function judgeEntry(firewall: FirewallFacts, network: PodNetwork): readonly Find
     const share = shareOf(rule, network)
     if (rule.isUnconditional && rule.act === 'drop') {
       if (isReturned(firewall, at)) isChosen = true
-      else return [...found, ...unaccepted(firewall, network, isChosen)]
+      else
+        return [...found, ...unaccepted(firewall, network, { isChosen, tail: { chain: rule.chain, before: rule.id } })]
     } else if (share !== 'none' && decides(rule, 'end')) {
       return found
     } else if (share !== 'none' && decides(rule, 'accept')) {
@@ -260,7 +287,8 @@ function judgeEntry(firewall: FirewallFacts, network: PodNetwork): readonly Find
       isChosen = true
     }
   }
-  return firewall.endsInDrop ? [...found, ...unaccepted(firewall, network, isChosen)] : found
+  const { tail } = firewall
+  return tail === undefined ? found : [...found, ...unaccepted(firewall, network, { isChosen, tail })]
 }
 
 function decides({ act, isUnconditional }: Rule, how: 'accept' | 'end'): boolean {
@@ -295,7 +323,7 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
   return isOfPods(from, network) || isOfPods(to, network)
 }
 
-function tail(
+function aboutTail(
   firewall: FirewallFacts,
   network: PodNetwork,
   { why = 'no rule of it names', ...about }: Pick<Found, 'id' | 'run'> & { readonly why?: string | undefined },
@@ -308,10 +336,17 @@ function tail(
   return [findingOf({ on: `network ${network.name}`, message, ...about })]
 }
 
-function unaccepted(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
-  const id = isChosen ? 'node-firewall' : 'firewall-drops'
-  const commands = firewall.hook === 'postrouting' ? acceptCommands : inputAcceptCommands
-  return tail(firewall, network, { id, run: commands(firewall, network) })
+function unaccepted(
+  firewall: FirewallFacts,
+  network: PodNetwork,
+  { isChosen, tail }: { readonly isChosen: boolean; readonly tail: TailPlace },
+): readonly Finding[] {
+  if (isChosen) return aboutTail(firewall, network, { id: 'node-firewall' })
+  const packets = neededOf(firewall, network)
+  // Other rules may lead packets to a chain that is not the hook's own.
+  const isAlone = tail.chain === firewall.base.chain
+  const run = isAlone ? acceptCommands({ ...firewall, tail }, packets) : undefined
+  return aboutTail(firewall, network, { id: 'firewall-drops', run })
 }
 
 /** Commands to paste; undefined if a name in them means more to a shell. */
@@ -320,10 +355,20 @@ function plainCommands(lines: readonly string[]): string | undefined {
 }
 
 /**
- * A bridge is accepted by name, so that neighbour discovery passes; routed pods have a link each, so their range is.
+ * What pods need of a chain that accepts nothing of them. The node itself is closed to them but for answers, ICMP and
+ * neighbour discovery. A bridge is accepted by name, so that this passes; routed pods have a link each, so their range
+ * is.
  */
-function inputAcceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
+function neededOf(firewall: FirewallFacts, network: PodNetwork): readonly PodPackets[] {
+  const subnets = seenBy(firewall, network)
+  if (firewall.hook === 'postrouting') return subnets.flatMap((subnet) => lackingOf(subnet, nothing))
   const shared = network.links.filter((name) => !isPodLinkName(name))
-  const from = shared.length > 0 ? shared : seenBy(firewall, network)
-  return plainCommands(from.map((each) => inputAcceptLine(firewall.base, each)))
+  const from = shared.length > 0 ? shared : subnets
+  if (firewall.hook === 'prerouting') return from.map((of) => ({ end: 'from', of }))
+  const families = network.subnets.length > 0 ? subnets.map(familyOf) : familiesOf(firewall.base)
+  return from.flatMap((of) => {
+    const those = new Set(of.includes('/') ? [familyOf(of)] : families)
+    const parts = ['answers', ...[...those].map((family) => (family === 4 ? 'icmp' : 'ipv6-icmp'))] as const
+    return parts.map((only) => ({ end: 'from', of, only }) as const)
+  })
 }

@@ -38,6 +38,8 @@ interface ForeignBase {
 export interface ForeignFirewall extends ForeignBase {
   /** Where our accept belongs; absent where it drops nothing that an accept could let pass. */
   readonly spot?: AcceptSpot
+  /** The same place in a chain that runs before trestle's mark, where our accept would match nothing. */
+  readonly unmarkedSpot?: AcceptSpot
   /** Its drops that come before our accept, in words. */
   readonly earlier: readonly string[]
   /** Chains that were read and have an accept of ours. */
@@ -105,7 +107,8 @@ export async function lookThrough(run: Run, from: ForeignBase, mark: number): Pr
   const names = [...chains].filter(([, rules]) => ourRules(rules ?? []).length > 0).map(([chain]) => chain)
   const withOurs = names.map((chain) => ({ ...base, chain }))
   if (found.spot !== undefined && prio <= acceptPriority) {
-    return { ...from, earlier: [`${placeText(base)}: its priority ${prio} is before trestle's`], withOurs }
+    const earlier = [`${placeText(base)}: its priority ${prio} is before trestle's`]
+    return { ...from, earlier, withOurs, unmarkedSpot: found.spot }
   }
   const earlier = await textsOf(run, base, found.earlier)
   return { ...from, earlier, withOurs, ...(found.spot && { spot: found.spot }) }

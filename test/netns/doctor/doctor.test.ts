@@ -136,6 +136,10 @@ describe('what is no fault', () => {
       'forged sources dropped at the uplink, before the way is chosen',
       'iptables-nft -t raw -A PREROUTING -i up0 -s 10.0.0.0/8 -j DROP',
     ],
+    [
+      'a table that is dormant',
+      "nft add table inet fw '{ flags dormant ; }' && nft add chain inet fw f '{ type filter hook forward priority 0 ; policy drop ; }'",
+    ],
     ['a policy rule behind a table that has a way', 'ip rule add pref 40000 from 10.240.0.0/24 blackhole'],
   ])('stays silent: %s', (_, make) => {
     done(make)

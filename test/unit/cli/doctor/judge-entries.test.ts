@@ -39,14 +39,13 @@ const onInput = (words: readonly string[], endsInDrop = true) =>
   withChain({
     hook: 'input',
     base: input,
-    endsInDrop,
+    ...(endsInDrop ? { tail: { chain: 'INPUT' } } : {}),
     rules: iptables('INPUT', words),
   })
 const onRaw = (...words: readonly string[]) =>
   withChain({
     hook: 'prerouting',
     base: raw,
-    endsInDrop: false,
     rules: iptables('PREROUTING', words),
   })
 /** Each text with what it does. */
@@ -62,7 +61,7 @@ const onNft = (...texts: readonly (readonly [string, Rule['act']])[]) => {
       matches: readNftMatches(text),
     }
   })
-  return withChain({ hook: 'input', base: nft, endsInDrop: true, rules })
+  return withChain({ hook: 'input', base: nft, tail: { chain: 'in' }, rules })
 }
 
 const lo = '-i lo -j ACCEPT'
@@ -121,16 +120,37 @@ describe('the input hook', () => {
     expect(idsOf(facts)).toEqual(ids)
   })
 
-  it('prints what lets the bridge in', () => {
-    expect(judge(onInput([]))[0]?.run).toBe('iptables-nft -I INPUT -i cni0 -j ACCEPT')
-    expect(judge(onNft())[0]?.run).toBe('nft insert rule inet f in iifname cni0 accept')
+  it('prints what pods need of the node, behind all rules', () => {
+    expect(judge(onInput([]))[0]?.run?.split('\n')).toEqual([
+      'iptables-nft -A INPUT -i cni0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+      'iptables-nft -A INPUT -i cni0 -p icmp -j ACCEPT',
+    ])
+    expect(judge(onNft())[0]?.run?.split('\n')).toEqual([
+      'nft add rule inet f in iifname cni0 ct state established,related accept',
+      'nft add rule inet f in iifname cni0 meta l4proto icmp accept',
+    ])
+  })
+
+  it('prints the same right before a rule that drops the rest, and nothing for a chain that others may lead to', () => {
+    const single = '-d 192.0.2.2 -j DROP'
+    expect(judge(onInput([single, '-j DROP'], false))[0]?.run).toMatch(
+      /^iptables-nft -I INPUT 2 .* RELATED,ESTABLISHED -j ACCEPT\niptables-nft -I INPUT 2 -i cni0 -p icmp -j ACCEPT$/,
+    )
+    const rules = iptables('LOGDROP', ['-j LOG', '-j DROP'])
+    const found = judge(withChain({ hook: 'input', base: input, rules }))
+    expect(found.map(({ id, run }) => ({ id, run }))).toEqual([{ id: 'firewall-drops', run: undefined }])
+  })
+
+  it('prints no command where an administrator chose what pods reach', () => {
+    const dns = onInput([established, '-i cni0 -p udp -m udp --dport 53 -j ACCEPT'])
+    expect(judge(dns).map(({ id, run }) => ({ id, run }))).toEqual([{ id: 'node-firewall', run: undefined }])
   })
 
   it('of a family that no network has: nothing', () => {
     const six = withChain({
       hook: 'input',
       base: { ...input, program: 'ip6tables-nft' },
-      endsInDrop: true,
+      tail: { chain: 'INPUT' },
       rules: [],
     })
     expect(idsOf(six)).toEqual([])
@@ -139,7 +159,7 @@ describe('the input hook', () => {
   it('a chain that packets may have left before it drops is no end', () => {
     const [from, drop] = ['-m addrtype --dst-type LOCAL -j RETURN', '-j DROP']
     const rules = [...iptables('not-local', [from, drop]), ...iptables('INPUT', ['-i cni0 -j ACCEPT'])]
-    expect(idsOf(withChain({ hook: 'input', base: input, endsInDrop: true, rules }))).toEqual([])
+    expect(idsOf(withChain({ hook: 'input', base: input, tail: { chain: 'INPUT' }, rules }))).toEqual([])
   })
 })
 

@@ -6,10 +6,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
+import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts, TailPlace } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { keptSettings } from '../../../../src/cli/doctor/kernel.ts'
-import { readIptablesMatches, readNftMatches } from '../../../../src/cli/doctor/rule-matches.ts'
+import { readIptablesMatches, readNftMatches, within } from '../../../../src/cli/doctor/rule-matches.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)
@@ -516,7 +516,13 @@ describe('doctor judges firewalls', () => {
       const { text, act } = typeof each === 'string' ? { text: each, act: rule.act } : each
       return { ...rule, act, text, matches: read(text) }
     })
-    return { ...healthy, firewalls: [{ hook: 'forward', base, endsInDrop, rules }] }
+    return {
+      ...healthy,
+      firewalls: [{ hook: 'forward', base, ...(endsInDrop ? { tail: { chain: 'FORWARD' } } : {}), rules }],
+    }
+  }
+  const endingIn = (facts: NodeFacts, tail: TailPlace): NodeFacts => {
+    return { ...facts, firewalls: (facts.firewalls ?? []).map((each) => ({ ...each, tail })) }
   }
   it.each<[string, NodeFacts, readonly string[]]>([
     ['the range of the pods', firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), ['error firewall-drops']],
@@ -665,11 +671,70 @@ describe('doctor judges firewalls', () => {
     [firewall(['-A FORWARD -s 10.0.0.0/8 -j DROP']), 'iptables -I FORWARD 1 -s 10.240.0.0/24 -j ACCEPT'],
     [
       firewall(['ip daddr 10.0.0.0/8 drop'], false, nft),
-      'nft insert rule inet f FORWARD position 1 ip daddr 10.240.0.0/24 accept',
+      'nft insert rule inet f FORWARD handle 1 ip daddr 10.240.0.0/24 accept',
     ],
     [firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), 'iptables -D FORWARD -s 10.240.0.0/24 -j DROP'],
   ])('spares the pods where a rule is about others, too, and else removes it', (facts, run) => {
     expect(judge(facts)[0]?.run).toBe(run)
+  })
+
+  it('prints no accept before a rule that others follow which drop, nor where the rest is dropped', () => {
+    const drop = '-A FORWARD -s 10.0.0.0/8 -j DROP'
+    const runs = [[drop, '-A FORWARD -d 169.254.169.254 -j DROP'], [drop]].map((rules, at) => {
+      return judge(firewall(rules, at === 1))[0]?.run
+    })
+    expect(runs).toEqual([undefined, undefined])
+  })
+
+  it.each([
+    [
+      'nothing',
+      [],
+      [
+        '-d 10.240.0.0/24 -m conntrack --ctstate RELATED,ESTABLISHED',
+        '-d 10.240.0.0/24 -m conntrack --ctstate DNAT',
+        '-s 10.240.0.0/24',
+      ],
+    ],
+    ['answers', [ofAnswers], ['-d 10.240.0.0/24 -m conntrack --ctstate DNAT', '-s 10.240.0.0/24']],
+    [
+      'a port',
+      [accept('-A FORWARD -s 10.240.0.0/24 -p tcp -m tcp --dport 443 -j ACCEPT')],
+      ['-d 10.240.0.0/24 -m conntrack --ctstate RELATED,ESTABLISHED', '-d 10.240.0.0/24 -m conntrack --ctstate DNAT'],
+    ],
+  ])('behind an accept of %s, lets pass the rest of it right before the drop', (_, rules, matches) => {
+    const facts = firewall(rules, true)
+    const runs = [facts, endingIn(facts, { chain: 'LAST', before: '7' })].map((each) => judge(each)[0]?.run)
+    expect(runs).toEqual([
+      matches.map((match) => `iptables -A FORWARD ${match} -j ACCEPT`).join('\n'),
+      matches.map((match) => `iptables -I LAST 7 ${match} -j ACCEPT`).join('\n'),
+    ])
+  })
+
+  it('names a network with accepts where the drop comes before their mark', () => {
+    const networks = [{ ...healthy.networks[0], accepts: true }] as never
+    const facts = { ...firewall([], true, nft), networks }
+    expect(idsOf(facts)).toEqual([])
+    expect(idsOf(endingIn(facts, { chain: 'c', isUnmarked: true }))).toEqual(['error firewall-drops'])
+  })
+
+  it.each([
+    ['that names the pods', 'iifname "cni0" jump z', undefined, ['error firewall-drops']],
+    ['that names others', 'iifname "eth9" jump z', undefined, []],
+    ['that names a port of the pods', 'iifname "cni0" tcp dport 25 jump z', undefined, ['note firewall-drops-some']],
+    ['that names all others', 'iifname != "cni0" jump z', undefined, []],
+    ['whose chain some packets leave before', 'iifname "cni0" goto z', 'return', ['note firewall-drops-some']],
+    ['whose chain accepts some packets', 'iifname "cni0" goto z', 'accept', ['note firewall-drops-some']],
+  ] as const)('a jump to a chain that drops the rest, %s', (_, jump, act, ids) => {
+    const matches = readNftMatches(jump)
+    const text = `tcp dport 80 ${act}`
+    const first = { ...rule, chain: 'z', text, matches: within(matches, readNftMatches(text)) }
+    const rules = [
+      { ...rule, chain: 'c', act: 'jump', text: jump, matches } as const,
+      ...(act === undefined ? [] : [{ ...first, act }]),
+      { ...rule, chain: 'z', text: 'drop', jump, matches },
+    ]
+    expect(idsOf({ ...healthy, firewalls: [{ hook: 'forward', base: nft, rules }] })).toEqual(ids)
   })
 
   it('names a drop before the first pod, and no policy, which the first ADD may accept', () => {
