@@ -74,14 +74,18 @@ function differences({ differences: found, accepts, state }: StateFacts, without
 
 function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
+  const taken = pods.filter((each) => !isLost(each) && each.isTaken)
   return [
     ...lost.map((name): Found => {
       return { id: 'interface-lost', on: name.pod, message: 'its interface on the node is gone', ...anew(name) }
     }),
     // A missing host link explains differences inside the pod.
     ...pods
-      .filter((each) => !isLost(each))
+      .filter((each) => !isLost(each) && !each.isTaken)
       .map((each): Found => ({ id: 'pod-differs', on: each.pod, message: few(each.found), ...anew(each) })),
+    ...(taken.length > 0
+      ? [{ id: 'addresses-inside', on: 'sandboxes', message: few(taken.map(({ pod }) => pod)) } as const]
+      : []),
     ...(partial.length > 0
       ? [{ id: 'record-partial', on: 'state', message: few(partial.map(({ pod }) => pod)) } as const]
       : []),

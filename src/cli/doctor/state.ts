@@ -9,7 +9,7 @@ import { observeFor } from '../../commands/call/observe-ops.ts'
 import { judgeAll, judgeOrphans, judgeReservations, type Listed } from '../../commands/recover/collect.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { keyOfHostLink } from '../../model/names.ts'
-import type { ObservedNamespace } from '../../model/observed.ts'
+import type { Observed, ObservedLink, ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { podDifference } from '../../plan/order/difference.ts'
@@ -108,7 +108,7 @@ function asDifference({ op, found }: { readonly op: Op; readonly found: readonly
 /**
  * The differences inside a pod. `why`: the reason if the pod could not be entered, which says nothing about the pod.
  */
-type Inside = PodName & { readonly found: readonly string[]; readonly why?: string }
+type Inside = StateFacts['pods'][number] & { readonly why?: string }
 
 async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
   const all: Inside[] = []
@@ -125,13 +125,27 @@ async function lookIntoPod(context: CallContext, record: AttachmentRecord): Prom
   const ops = expectedOfRecord(record)
   const inPod = ops.filter((op) => op.in === 'pod')
   try {
-    const found = podDifference(ops, await observeFor(context, record.netns.path, inPod))
-    return { ...name, found: [...new Set(found)] }
+    const observed = await observeFor(context, record.netns.path, inPod)
+    const found = podDifference(ops, observed)
+    return { ...name, found: [...new Set(found)], isTaken: isTakenInside(ops, observed, record.key.ifName) }
   } catch (error) {
     // A pod that ended meanwhile has no differences.
     const isGone = netnsState(record.netns) !== 'live'
-    return { ...name, found: [], ...(isGone ? {} : { why: (error as Error).message }) }
+    return { ...name, found: [], isTaken: false, ...(isGone ? {} : { why: (error as Error).message }) }
   }
+}
+
+/**
+ * gVisor takes the addresses, and with them the routes. KubeVirt's bridge binding makes the end a port of its bridge,
+ * under another name and with another MAC, beside the tap of its machine.
+ */
+function isTakenInside(ops: readonly Op[], observed: Observed, ifName: string): boolean {
+  const links = observed.pod?.links ?? new Map<string, ObservedLink>()
+  if ([...links.values()].some(({ master, kind, up }) => up && kind !== 'tun' && master?.startsWith('k6t-')))
+    return true
+  const hasAddress = links.get(ifName)?.addresses.some((address) => !address.startsWith('fe80:'))
+  const others = ops.filter(({ kind }) => kind !== 'addr.replace' && kind !== 'route.add')
+  return hasAddress === false && podDifference(others, observed).length === 0
 }
 
 /** Each reason once: a missing tool fails in every pod. */

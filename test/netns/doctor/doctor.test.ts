@@ -148,6 +148,31 @@ describe('what is no fault', () => {
   })
 })
 
+describe('a pod whose sandbox has a network stack of its own', () => {
+  const inPod = (words: string) => done(`nsenter --net=${a.netns} sh -c '${words}'`)
+  // Its dummy is a veth here: not every kernel has the kind.
+  const kubeVirt =
+    'ip addr flush dev eth0 && ip link set eth0 down && ip link set eth0 name eth0-nic && ip link set eth0-nic address 02:00:00:00:00:77 up && ip link add k6t-eth0 up type bridge && ip link set eth0-nic master k6t-eth0 && ip link add eth0 type veth peer name dummy && ip addr add 10.240.0.2/24 dev eth0'
+  it.each([
+    ['gVisor', 'ip addr flush dev eth0'],
+    ['KubeVirt', kubeVirt],
+  ])('is a note: %s', (_, make) => {
+    inPod(make)
+    const { code, findings } = node.doctor()
+    expect(findings).toMatchObject([{ id: 'addresses-inside', severity: 'note', seen: 'container a, eth0' }])
+    expect(code).toBe(0)
+  })
+
+  it.each([
+    ['keeps an address', 'ip addr del 10.240.0.2/24 dev eth0'],
+    ['is down', 'ip addr flush dev eth0 && ip link set eth0 down'],
+    ['has another MAC', 'ip addr flush dev eth0 && ip link set eth0 address 02:00:00:00:00:77'],
+  ])('is none where the end of the pod %s', (_, make) => {
+    inPod(make)
+    expect(node.doctor().ids).toEqual(['pod-differs'])
+  })
+})
+
 describe('in a container, without the pid namespace and the files of the node', () => {
   const inContainer = (words: string) =>
     node.sh(

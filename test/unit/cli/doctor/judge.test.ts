@@ -166,8 +166,13 @@ describe('doctor judges', () => {
     ['an MTU above the uplink', withState({ uplinkMtu: 1400 }), ['warning mtu-larger']],
     [
       'a lost interface, and its pod without it',
-      withState({ lost: [{ pod: 'p' }], pods: [{ pod: 'p', found: ['eth0 is missing'] }] }),
+      withState({ lost: [{ pod: 'p' }], pods: [{ pod: 'p', found: ['eth0 is missing'], isTaken: false }] }),
       ['error interface-lost'],
+    ],
+    [
+      'pods whose sandboxes have the addresses',
+      withState({ pods: ['p', 'q'].map((pod) => ({ pod, found: ['10.240.0.2/24 is missing'], isTaken: true })) }),
+      ['note addresses-inside'],
     ],
     [
       'a bridge that is gone takes its ports and routes with it',
