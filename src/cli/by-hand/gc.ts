@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle gc NET --valid …`: the verb GC as libcni runs it (libcni/api.go, GCNetworkList): DEL of every attachment in
-// its cache that is not valid, then GC of every plugin.
+// its cache that is not valid, then GC of every plugin, by which trestle removes attachments that the cache lacks.
 
 import { messageWithId, toCniError } from '../../cni/error.ts'
 import { atLeast, isSupported } from '../../cni/result.ts'
+import { openContext } from '../../commands/call/context.ts'
+import { attachmentsForGc } from '../../commands/verbs/gc.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'
+import { isOwnType } from '../node/own-type.ts'
 import { exitCode, type Input, UsageError } from '../shell/command.ts'
 import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
@@ -15,10 +18,12 @@ import { openRunners, printFailure, type Runners, runtimeFor } from './call.ts'
 import { networkNamed } from './network.ts'
 import { podOf } from './pod.ts'
 
-/** Attachments of the network by libcni's cache. */
+/** An attachment in libcni's cache, or one that trestle alone knows; `netns` is empty where nothing tells it. */
+type Known = Pick<CachedAttachment, 'network' | 'containerId' | 'ifName' | 'netns'>
+
 interface Judged {
-  readonly kept: readonly CachedAttachment[]
-  readonly removed: readonly CachedAttachment[]
+  readonly kept: readonly Known[]
+  readonly removed: readonly Known[]
 }
 
 export async function collectByList(input: Input): Promise<number> {
@@ -28,12 +33,13 @@ export async function collectByList(input: Input): Promise<number> {
   const valid = validIn(String(values['valid']))
   requireRoot('gc', 'it removes attachments')
   const { list } = networkNamed(name)
-  const isValid = ({ containerId, ifName }: CachedAttachment) =>
+  const isValid = ({ containerId, ifName }: Known) =>
     valid.some((each) => each.containerID === containerId && each.ifname === ifName)
-  const all = list.disableGc ? [] : cachedAttachments(name)
+  const cached = list.disableGc ? [] : cachedAttachments(name)
+  const all = distinct([...cached, ...(await knownToTrestle(list))])
   const [kept, removed] = [all.filter(isValid), all.filter((each) => !isValid(each))]
   const isApplied = values['apply'] === true
-  const work = { valid, removed }
+  const work = { valid, removed: cached.filter((each) => !isValid(each)) }
   const [failure, ...others] = isApplied && !list.disableGc ? await collect(list, work, openRunners(input)) : []
   if (failure === undefined) return printJudged(input, list, { kept, removed })
   const after = others.map((each) => `also: ${messageWithId(toCniError(each))}`)
@@ -49,7 +55,22 @@ function validIn(text: string): readonly ValidAttachment[] {
   })
 }
 
-type Work = Pick<Judged, 'removed'> & { readonly valid: readonly ValidAttachment[] }
+/** The attachments that GC of a plugin of trestle judges. */
+async function knownToTrestle(list: NetworkList): Promise<readonly Known[]> {
+  const isAsked = hasGc(list) && list.plugins.some(({ type }) => isOwnType(type))
+  return isAsked ? await attachmentsForGc(openContext(new AbortController().signal), list.name) : []
+}
+
+/** The first of each: a list of several plugins of trestle has a record of each. */
+function distinct(all: readonly Known[]): readonly Known[] {
+  const idsOf = ({ containerId, ifName }: Known) => `${containerId}/${ifName}`
+  return [...new Map(all.toReversed().map((each) => [idsOf(each), each])).values()].toReversed()
+}
+
+interface Work {
+  readonly valid: readonly ValidAttachment[]
+  readonly removed: readonly CachedAttachment[]
+}
 
 /** A failed call does not keep others from theirs. Returns the failures. */
 async function collect(list: NetworkList, { valid, removed }: Work, runners: Runners): Promise<readonly unknown[]> {
@@ -64,8 +85,8 @@ async function collect(list: NetworkList, { valid, removed }: Work, runners: Run
   return failures
 }
 
-function hasGc({ cniVersion }: NetworkList): boolean {
-  return isSupported(cniVersion) && atLeast(cniVersion, '1.1.0')
+function hasGc({ cniVersion, disableGc }: NetworkList): boolean {
+  return !disableGc && isSupported(cniVersion) && atLeast(cniVersion, '1.1.0')
 }
 
 function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged): number {
@@ -75,7 +96,7 @@ function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged)
     ...kept.map((each) => `  valid    ${nameOf(each)}\n`),
     `network ${list.name}: ${endOf(list, removed.length, isApplied)}\n`,
   ].join('')
-  const of = { isDisabled: list.disableGc, asksPlugins: !list.disableGc && hasGc(list) }
+  const of = { isDisabled: list.disableGc, asksPlugins: hasGc(list) }
   const document = { network: list.name, applied: isApplied, ...of, kept: kept.map(keyOf), removed: removed.map(keyOf) }
   const code = isApplied || removed.length === 0 ? exitCode.fine : exitCode.findings
   return print(input, { command: 'gc', document, text, code })
@@ -83,14 +104,14 @@ function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged)
 
 function endOf(list: NetworkList, count: number, isApplied: boolean): string {
   if (list.disableGc) return 'nothing is done: the network has disableGC'
-  const asked = hasGc(list) ? 'GC of every plugin' : 'no GC of plugins, which came with CNI 1.1.0'
-  return isApplied ? `${count} removed, then ${asked}` : `${count} to remove, then ${asked} (--apply does it)`
+  const asked = hasGc(list) ? 'with GC of every plugin' : 'without GC of plugins, which came with CNI 1.1.0'
+  return isApplied ? `${count} removed, ${asked}` : `${count} to remove, ${asked} (--apply does it)`
 }
 
-function keyOf({ network, containerId, ifName, netns }: CachedAttachment) {
+function keyOf({ network, containerId, ifName, netns }: Known) {
   return { network, containerId, ifName, netns }
 }
 
-function nameOf({ containerId, ifName, netns }: CachedAttachment): string {
-  return `${containerId}/${ifName}  ${netns}`
+function nameOf({ containerId, ifName, netns }: Known): string {
+  return `${containerId}/${ifName}  ${netns || 'no record tells its namespace'}`
 }

@@ -44,7 +44,8 @@ export const gcCommand: Command = {
     'there is garbage, or an attachment to look at.',
     '',
     'With --valid, gc is the verb GC of CNI for the network NET: DEL of every attachment that libcni has in its cache',
-    'and the list lacks, of runtimes too, then GC of every plugin. Here too, only --apply changes anything.',
+    'and the list lacks, of runtimes too, then GC of every plugin, by which trestle removes further attachments of NET',
+    'that it knows. Here too, only --apply changes anything.',
   ].join('\n'),
   options: {
     apply: { type: 'boolean', help: 'collect; without --apply only list' },

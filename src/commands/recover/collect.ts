@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import { CniError, orElse, toCniError } from '../../cni/error.ts'
 import type { NetConf } from '../../config/net-conf.ts'
+import type { AttachmentKey } from '../../model/attachment.ts'
 import { networkDirName } from '../../model/names.ts'
 import { elementOps } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
@@ -395,6 +396,12 @@ export async function removeUnlisted(
   } catch (error) {
     return [toCniError(error)]
   }
+}
+
+/** The attachments whose links no record names. Two processes. */
+export async function keysWithoutRecord(context: CallContext, network: string): Promise<readonly AttachmentKey[]> {
+  const { orphans } = await findOrphans(context)
+  return orphans.flatMap(({ key }) => (key?.network === network ? [key] : []))
 }
 
 /** A name that is no address is a link's that is gone: nobody's. */

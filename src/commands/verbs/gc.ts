@@ -12,7 +12,7 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnlisted } from '../recover/collect.ts'
+import { keysWithoutRecord, removeUnlisted } from '../recover/collect.ts'
 import { isDead, teardownAll, waitForLinks } from '../teardown/attachments.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
@@ -30,7 +30,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   if (valid === null) await waitForLinks(recordsOf(files).map(({ record }) => record))
   if (valid !== undefined) {
     const orphaned = recordsOf(files).filter((stored) =>
-      valid === null ? isDead(stored, context) : isOrphan(stored, valid),
+      valid === null ? isDead(stored, context) : isSettled(stored) && !isListed(stored.record.key, valid),
     )
     failures.push(...(await teardownAll(context, files, orphaned)).flat())
   }
@@ -48,10 +48,17 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   if (failures.length > 0) throw new AggregateError(failures, 'GC is incomplete')
 }
 
-function isOrphan({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
-  // A call in progress is not on the runtime's list yet.
-  if (isPending && record.pendingCleanup === undefined && !isWriterGone(record)) return false
-  return !isListed(record.key, valid)
+/** The attachments that GC removes unless they are listed, with a record or without (`netns` empty). Two processes. */
+export async function attachmentsForGc(context: CallContext, network: string) {
+  const settled = recordsOf(networkFiles(network)).filter(isSettled)
+  const recorded = settled.map(({ record: { key, netns } }) => ({ ...key, netns: netns.path }))
+  const lost = await keysWithoutRecord(context, network)
+  return [...recorded, ...lost.map((key) => ({ ...key, netns: '' }))]
+}
+
+/** A call in progress is not on the runtime's list yet. */
+function isSettled({ record, isPending }: StoredRecord): boolean {
+  return !isPending || record.pendingCleanup !== undefined || isWriterGone(record)
 }
 
 function isListed(id: AttachmentId, valid: readonly AttachmentId[]): boolean {

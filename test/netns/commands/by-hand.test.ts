@@ -2,7 +2,7 @@
 // Pods by hand: `trestle add`, `check`, `exec`, `del`, `status`, `nets` and `gc --valid`, with cnitool in turns and the
 // upstream plugins in the lists.
 
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
@@ -45,6 +45,8 @@ const myptp = {
 }
 const slow = { type: 'slow', sysctl: { 'net.core.somaxconn': '500' } }
 const lists = { '10-pods.conflist': pods, '20-storage.conflist': storage, '30-myptp.conf': myptp }
+
+const foreign = 'CNI_COMMAND=ADD CNI_CONTAINERID=sandbox1 CNI_NETNS=/run/netns/theirs CNI_IFNAME=eth0 trestle'
 
 const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap', 'tuning'])
 if (missing !== undefined) console.warn(missing)
@@ -239,6 +241,33 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     for (const line of ['trestle del storage a', 'trestle del pods b', 'ip netns del c']) ok(line)
   })
 
+  it('gc --valid lists what GC removes and libcni has not in its cache: with a record, and without', () => {
+    hands = openHands(lists)
+    ok('ip netns add theirs')
+    ok(`${foreign} <<<'${JSON.stringify({ ...pods.plugins[0], name: 'pods', cniVersion: '1.1.0' })}'`)
+    for (const name of ['a', 'lost']) ok(`trestle add pods ${name}`)
+    const idOf = (name: string) => ok(`trestle nets | grep ^${name}`).stdout.trim().split(/\s+/).at(-1) ?? ''
+    const [valid, lost] = [idOf('a'), idOf('lost')]
+    rmSync(`${hands.host.stateDir}/networks/pods/attachments/${lost}:eth0`)
+    ok('rm /var/lib/cni/results/*')
+    const gc = `trestle gc pods --valid ${valid}/eth0`
+    const lines = (outcome: string) => [
+      `  ${outcome}  sandbox1/eth0  /run/netns/theirs`,
+      `  ${outcome}  ${lost}/eth0  no record tells its namespace`,
+      `  valid    ${valid}/eth0  /var/run/netns/a`,
+    ]
+    const listed = hands.shell(gc)
+    expect([listed.code, listed.stdout.split('\n').slice(0, 3)]).toEqual([1, lines('remove ')])
+    expect(listed.stdout).toContain('network pods: 2 to remove, with GC of every plugin (--apply does it)\n')
+    for (const name of ['a', 'theirs', 'lost']) ok(`trestle exec ${name} ip link show eth0`)
+    const applied = ok(`${gc} --apply`)
+    expect(applied.stdout.split('\n').slice(0, 3)).toEqual(lines('removed'))
+    expect(applied.stdout).toContain('network pods: 2 removed, with GC of every plugin\n')
+    for (const name of ['theirs', 'lost']) expect(hands.shell(`trestle exec ${name} ip link show eth0`).code).toBe(1)
+    ok('trestle exec a ip link show eth0')
+    expect(ok(gc).stdout).toContain('network pods: 0 to remove')
+  })
+
   it.each(['SIGINT', 'SIGTERM'])('an add that is ended by %s leaves nothing, at whatever moment', async (signal) => {
     hands = openHands({ ...lists, '40-slow.conflist': { ...pods, name: 'slow', plugins: [...pods.plugins, slow] } })
     const { host, directory, names, entries } = hands
@@ -268,7 +297,6 @@ describe.skipIf(missing !== undefined)('by hand', () => {
   })
 
   describe('bad input', () => {
-    const foreign = 'CNI_COMMAND=ADD CNI_CONTAINERID=sandbox1 CNI_NETNS=/run/netns/theirs CNI_IFNAME=eth0 trestle'
     const cases: readonly (readonly [string, number, RegExp])[] = [
       ['add nothing web', 3, /no network "nothing" in .*: there are pods, storage, myptp [\s\S]*--conf FILE/],
       ['add pod web', 3, /did you mean "pods"\?/],
