@@ -7,7 +7,7 @@ import { basename } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
-import { parseObject } from '../../cni/json.ts'
+import { isObject, parseObject } from '../../cni/json.ts'
 import { readResult } from '../../cni/result-shapes.ts'
 import type { CallLine } from '../../commands/record/schema.ts'
 import { inputOf } from '../../commands/record/stand-in.ts'
@@ -97,13 +97,14 @@ function stdinOf({ call }: CallRecord, by: { conf: string | undefined; against: 
   return plugin === undefined ? sent : inputOf({ plugin, stdin: sent })
 }
 
-/** The plugin's entry of a configuration, with what the runtime added to the recorded one. */
+/** The plugin's entry of a configuration, with what the runtime added to the recorded one and this one declares. */
 function withConf(call: CallLine, file: string): string {
   const { type, prevResult, runtimeConfig } = parseObject(call.stdin ?? '') ?? {}
   const { list } = networkOfFile(file)
   const conf = entryOf(call, list.plugins)
   if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${String(type)}"`)
-  return JSON.stringify({ ...requestConf(list, conf, { prevResult }), ...(runtimeConfig ? { runtimeConfig } : {}) })
+  const capabilityArgs = isObject(runtimeConfig) ? runtimeConfig : {}
+  return JSON.stringify(requestConf(list, conf, { prevResult, capabilityArgs }))
 }
 
 /**

@@ -201,15 +201,21 @@ it('a program below a directory that the replay hides is found', () => {
   }
 })
 
-it('--conf: the call with another configuration, and what the runtime had added to the recorded one', () => {
+it('--conf: another configuration, with what the runtime had added and it declares', () => {
   host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
   const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
   expect(host.cni('ADD', { ...conf, mtu: 'x', runtimeConfig }, { netns: host.pod('b') }).code).toBe(1)
   const file = `${path}/mended.conflist`
-  writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'pods', plugins: [{ ...conf, mtu: 1300 }] }))
-  const mended = replay('--conf', file, '-o', 'json')
-  expect(mended.code).toBe(1)
-  expect(mended.stdout).toMatch(/"exit status"[^\]]*"- 1",\s+"\+ 0"[\s\S]*mtu 1300[\s\S]*tcp \. 8080/)
+  const mended = (capabilities: Readonly<Record<string, boolean>>) => {
+    const plugins = [{ ...conf, mtu: 1300, capabilities }]
+    writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'pods', plugins }))
+    const replayed = replay('--conf', file, '-o', 'json')
+    expect(replayed.code).toBe(1)
+    expect(replayed.stdout).toMatch(/"exit status"[^\]]*"- 1",\s+"\+ 0"[\s\S]*mtu 1300/)
+    return replayed.stdout
+  }
+  expect(mended({ portMappings: true })).toContain('tcp . 8080')
+  expect(mended({ bandwidth: true })).not.toContain('8080')
 })
 
 describe('a hostile record runs nothing on the host:', () => {
