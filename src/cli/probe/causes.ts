@@ -46,7 +46,7 @@ function routes({ target, family, from, to, nodeAddresses }: FailedProbe): reado
     const message = `the pod has no IPv${family} default route`
     if (!pod.defaultFamilies.includes(family)) return [{ id: 'no-default-route', message }]
     const gateway = pod.gateways.find((each) => familyOf(each) === family)
-    if (gateway === undefined || nodeAddresses.includes(gateway)) return []
+    if (gateway === undefined || pod.isBeyondNode || nodeAddresses.includes(gateway)) return []
     return [
       { id: 'gateway-of-nobody', message: `the pod's default route goes to ${gateway}, which the node does not have` },
     ]

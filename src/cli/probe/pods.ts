@@ -44,14 +44,20 @@ export interface Pod {
   readonly defaultFamilies: readonly (4 | 6)[]
   /** Links on the node that the result names. */
   readonly hostLinks: readonly string[]
+  /** The result names the pod's link alone, as of macvlan: the gateway is a router beyond a link of the node. */
+  readonly isBeyondNode: boolean
   readonly gateways: readonly string[]
 }
 
-/** The pods of one list. `id`: the beginning of their container ids; `hostPort`: of the second pod. */
+/**
+ * The pods of one list. `id`: the beginning of their container ids; `hostPort`: of the second pod; `ipRanges`: sent as
+ * a runtime does.
+ */
 export interface Trial {
   readonly runtime: Runtime
   readonly id: string
   readonly hostPort: number | undefined
+  readonly ipRanges?: readonly unknown[] | undefined
   readonly pods: Pod[]
   readonly holders: Holder[]
   readonly report: (step: Step) => void
@@ -68,12 +74,13 @@ export function attachmentOf(id: string, name: string, netns = ''): Attachment {
 
 /** ADD of a pod. Returns whether it went well. */
 export async function addPod(trial: Trial, name: string): Promise<boolean> {
-  const { runtime, id, hostPort, holders, pods } = trial
+  const { runtime, id, hostPort, ipRanges, holders, pods } = trial
   const holder = await startHolder(['unshare', '--net', '--'])
   holders.push(holder)
   await runtime.run({ file: 'nsenter', args: [`--net=${holder.netns}`, '--', 'ip', 'link', 'set', 'lo', 'up'] })
   const mapping = { hostPort, containerPort: podPort, protocol: 'tcp' }
-  const capabilityArgs = hostPort === undefined || name !== 'b' ? {} : { portMappings: [mapping] }
+  const hasPort = hostPort !== undefined && name === 'b'
+  const capabilityArgs = { ...(hasPort && { portMappings: [mapping] }), ...(ipRanges && { ipRanges }) }
   const attachment = { ...attachmentOf(id, name, holder.netns), capabilityArgs }
   return await callStep(trial, { what: `ADD pod ${name}`, target: 'add' }, async () => {
     pods.push(podOf(attachment, `pod ${name}`, await addList(runtime, attachment)))
@@ -125,6 +132,7 @@ export function stopwatch(): () => number {
 function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
   const { interfaces, ips, routes } = readResult(printed, '1.0.0')
   const isOfPod = (ip: ResultIp) => ip.interface === undefined || Boolean(interfaces[ip.interface]?.sandbox)
+  const ofNode = interfaces.filter((each) => !each.sandbox)
   const defaults = routes.filter((route) => route.dst === '0.0.0.0/0' || route.dst === '::/0')
   return {
     label,
@@ -132,7 +140,8 @@ function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
     printed,
     ips: ips.filter(isOfPod),
     defaultFamilies: defaults.map((route) => familyOf(route.dst)),
-    hostLinks: interfaces.filter((each) => !each.sandbox).map((each) => each.name),
+    hostLinks: ofNode.map((each) => each.name),
+    isBeyondNode: interfaces.length > 0 && ofNode.length === 0,
     gateways: ips.flatMap(({ gateway }) => gateway ?? []),
   }
 }

@@ -13,7 +13,7 @@ import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot, thisProgram, unshareArgs } from '../shell/self.ts'
 import type { InsideInput } from './inside.ts'
-import { delegateState } from './lab.ts'
+import { delegateState, podRanges } from './lab.ts'
 
 /** Two families, host ports, and the defaults of a pod network. */
 const defaultNetwork = JSON.stringify({
@@ -23,7 +23,7 @@ const defaultNetwork = JSON.stringify({
     {
       type: 'trestle',
       bridge: 'try0',
-      podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
+      podcidr: podRanges,
       capabilities: { portMappings: true },
     },
   ],
@@ -42,7 +42,8 @@ export const tryCommand: Command = {
     'is touched: links, rules and state are private, and gone at the end. Needs root.',
     '',
     'CONFLIST is a .conflist or .conf file, or - for standard input; without it a dual-stack network is tried.',
-    'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin).',
+    'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin). A CONFLIST that has the capability',
+    'ipRanges and no ranges gets those of the dual-stack network. Pods of macvlan have a router behind the uplink.',
   ].join('\n'),
   options: {},
   examples: ['trestle try', 'trestle try /etc/cni/net.d/10-pods.conflist', 'trestle try - -o json <net.conflist'],

@@ -7,6 +7,8 @@ import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { bareAddress, familyOf } from '../../cni/address.ts'
 import { toCniError } from '../../cni/error.ts'
 import { isErrorId } from '../../cni/error-code.ts'
+import { isObject } from '../../cni/json.ts'
+import type { ResultIp } from '../../cni/result.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
 import { listArguments } from '../../tools/nft.ts'
@@ -38,7 +40,17 @@ import {
 import { exitCode } from '../shell/command.ts'
 import { findingOf, painted } from '../shell/findings.ts'
 import { type Output, print } from '../shell/output.ts'
-import { addRouteBack, hasIpv6, must, openLab, outside, type Uplink, uplinkApartFrom } from './lab.ts'
+import {
+  addRouteBack,
+  addRouter,
+  hasIpv6,
+  must,
+  openLab,
+  outside,
+  podRanges,
+  type Uplink,
+  uplinkApartFrom,
+} from './lab.ts'
 
 /** The outer process's decisions. */
 export interface InsideInput {
@@ -67,12 +79,22 @@ export async function runInside(output: Output): Promise<number> {
     return exitCode.couldNotLook
   }
   const types = network.plugins.map((plugin) => plugin.type).join(', ')
-  const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces`
+  const ipRanges = takesRanges(network) ? podRanges.map((subnet) => [{ subnet }]) : undefined
+  const sent = ipRanges === undefined ? '' : `, with ipRanges ${podRanges.join(' and ')}`
+  const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces${sent}`
   const report = openReport(title, isJson, { ...output, hasColour })
   const runtime = { run: bounded, network, cniPath, own: 'this' } as const
   const ports = mapsPorts(runtime) ? hostPort : undefined
-  await tryNetwork({ runtime, id: 'pod', hostPort: ports, pods: [], holders: [], report: report.add }, uplink)
+  await tryNetwork({ runtime, id: 'pod', hostPort: ports, ipRanges, pods: [], holders: [], report: report.add }, uplink)
   return report.close()
+}
+
+/** Whether only a runtime's ranges give the pods addresses. */
+function takesRanges({ plugins }: NetworkList): boolean {
+  return plugins.some(({ capabilities, ipam, podcidr, podCIDR }) => {
+    const own = isObject(ipam) ? (ipam['subnet'] ?? ipam['ranges']) : undefined
+    return capabilities?.['ipRanges'] === true && (podcidr ?? podCIDR ?? own) === undefined
+  })
 }
 
 /** Every CIDR in the configuration, whatever its key. */
@@ -141,7 +163,9 @@ async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
   if (first.ips.length === 0) return report(skipped('gateway, other pods and outside', 'pod', none))
   const far = `/run/netns/${outside}`
   for (const inside of [[], ['nsenter', `--net=${far}`, '--']]) holders.push(await startHolder(inside))
-  const known = await nodeAddresses(trial)
+  const routers = first.isBeyondNode ? first.ips.flatMap(routerOf) : []
+  for (const router of routers) await addRouter(trial.runtime.run, router)
+  const known = [...(await nodeAddresses(trial)), ...routers.map(bareAddress)]
   for (const probe of gatewayProbes(first)) {
     const none = 'the node has no gateway address (isGateway is off)'
     report(known.includes(probe.address) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
@@ -161,6 +185,11 @@ async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
     const probes = hostPortProbes(uplink.node[family], trial.hostPort, second, askers)
     for (const probe of probes) report(await tried(trial, probe))
   }
+}
+
+/** The gateway with the length of the pod's address. */
+function routerOf({ address, gateway }: ResultIp): readonly string[] {
+  return gateway === undefined ? [] : [`${gateway}/${address.split('/')[1]}`]
 }
 
 /** Within a node a pod's address is not translated. */
@@ -188,7 +217,7 @@ async function outsideSteps(trial: Trial, pod: Pod, uplink: Uplink): Promise<voi
       trial.report(skipped(what, 'outside', why ?? 'this kernel has no IPv6'))
       continue
     }
-    await addRouteBack(run, uplink, own)
+    if (!pod.isBeyondNode) await addRouteBack(run, uplink, own)
     trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
   }
 }

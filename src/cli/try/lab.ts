@@ -17,6 +17,9 @@ export const delegateState = '/var/lib/cni'
 const uplinks4 = ['198.51.100', '203.0.113'] as const
 const uplinks6 = ['2001:db8:ffff', '2001:db8:fffe'] as const
 
+/** Of pods whose configuration names no ranges. */
+export const podRanges = ['10.240.0.0/24', 'fd00:240::/64'] as const
+
 /** Both ends of the uplink, without prefix lengths. */
 export interface Uplink {
   readonly node: { readonly 4: string; readonly 6: string }
@@ -55,6 +58,12 @@ export async function openLab(run: Run, uplink: Uplink): Promise<void> {
 export async function addRouteBack(run: Run, uplink: Uplink, address: string): Promise<void> {
   const via = familyOf(address) === 6 ? uplink.node[6] : uplink.node[4]
   await must(run, ['ip', '-n', outside, 'route', 'replace', address, 'via', via])
+}
+
+/** Makes the outside the router of pods that are on the uplink itself. `address`: with the length of a pod's. */
+export async function addRouter(run: Run, address: string): Promise<void> {
+  const nodad = familyOf(address) === 6 ? ['nodad'] : []
+  await must(run, ['ip', '-n', outside, 'address', 'replace', address, 'dev', 'uplink', ...nodad])
 }
 
 /** Runs a command; throws CniError 100 with its stderr when it fails. Returns its stdout. */

@@ -94,6 +94,24 @@ describe('trestle try', () => {
     expect(stdout).toContain('0 failed, 0 skipped')
   })
 
+  it('is the router of pods on a link of the node', () => {
+    const { exitCode, stdout } = run(['try', 'conf-examples/macvlan.conflist'])
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain('ok    pod a to gateway 10.251.0.1\n')
+    expect(stdout).toContain('ok    pod a to outside 198.51.100.1, seen as the pod (10.251.0.100)\n')
+  })
+
+  it('sends ranges where the configuration takes a runtime’s and has none', () => {
+    const { exitCode, stdout } = run(['try', 'conf-examples/every-capability.conflist'])
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout.split('\n')[0]).toMatch(/, with ipRanges 10\.240\.0\.0\/24 and fd00:240::\/64$/)
+    expect(stdout).toContain('ok    pod a to pod b (fd00:240::3)\n')
+    const capabilities = { ipRanges: true }
+    const own = run(['try', '-'], list({ type: 'trestle', podcidr: '10.9.0.0/24', capabilities }))
+    expect(own.stdout).toContain('ok    pod a to pod b (10.9.0.3)\n')
+    expect(own.stdout).not.toContain('10.240.0.')
+  })
+
   it('runs a list in order and fails with what a plugin says', () => {
     const failing = `${directory}/failing`
     const error = '{"cniVersion":"1.1.0","code":123,"msg":"not today"}'
