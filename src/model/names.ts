@@ -2,7 +2,7 @@
 // Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
 // what is ours without looking anything up (docs/design.md, "Attachments").
 
-import { formatAddress, parseCidr } from '../cni/address.ts'
+import { type Address, formatAddress, parseCidr } from '../cni/address.ts'
 import type { AttachmentKey } from './attachment.ts'
 import { sha256 } from './sha256.ts'
 
@@ -48,10 +48,12 @@ export function hostLinkMac(key: AttachmentKey): string {
  */
 export function podLinkMac(key: AttachmentKey, ownAddress: string | undefined): string {
   const cidr = ownAddress === undefined ? undefined : parseCidr(ownAddress)
-  if (cidr === undefined) return localMac(digestOf(key, 'pod'))
-  if (cidr.family === 4) return toMac(Buffer.from([0x0a, 0x58, ...bytesOf(cidr.value, 4)]))
-  const host = sha256(bytesOf(cidr.value, 16))
-  return toMac(Buffer.from([0x0a, 0x58, ...host.subarray(0, 4)]))
+  return cidr === undefined ? localMac(digestOf(key, 'pod')) : macOfAddress(cidr)
+}
+
+export function macOfAddress({ family, value }: Address): string {
+  const bytes = family === 4 ? bytesOf(value, 4) : sha256(bytesOf(value, 16)).subarray(0, 4)
+  return toMac(Buffer.from([0x0a, 0x58, ...bytes]))
 }
 
 /** The link-local address that the kernel would make of a MAC (RFC 4291, appendix A). */

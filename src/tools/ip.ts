@@ -225,6 +225,12 @@ export function readRoutes(documents: readonly Json[]): ReadonlyMap<number, read
   return tables
 }
 
+/** The addresses of neighbours by their MAC, from `ip -j neigh show`. */
+export function readNeighbours(documents: readonly Json[]): ReadonlyMap<string, readonly string[]> {
+  const byMac = Map.groupBy(documents, (entry) => text(entry['lladdr']))
+  return new Map([...byMac].map(([mac, entries]) => [mac, entries.map((entry) => text(entry['dst']))]))
+}
+
 /** Rules from `ip -N -j rule show`: those that look up a source in a table. */
 export function readRules(documents: readonly Json[]): readonly ObservedRule[] {
   return documents

@@ -118,6 +118,14 @@ export function readVlans(stdout: string): ReadonlyMap<string, readonly number[]
   )
 }
 
+/** The MACs that bridges have seen behind each port, from `bridge -j fdb show dynamic`. */
+export function readLearned(stdout: string): ReadonlyMap<string, readonly string[]> {
+  const entries = JSON.parse(stdout || '[]') as readonly { ifname: string; mac: string }[]
+  return new Map(
+    [...Map.groupBy(entries, ({ ifname }) => ifname)].map(([name, all]) => [name, all.map(({ mac }) => mac)]),
+  )
+}
+
 function idsFrom(first: number, last: number): readonly number[] {
   return Array.from({ length: last - first + 1 }, (_, at) => first + at)
 }

@@ -16,13 +16,16 @@ import { emptyNamespace, type ObservedLink, type ObservedNamespace, type Observe
 import { forwardingKey, mainTable } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import {
-  addressesByMac,
+  addressesIn,
+  gatewaysOf,
+  isGlobal,
   isPlaced,
   portNamesTo,
   type SeenPod,
   seenAttachment,
   seenNetwork,
 } from '../../plan/recovery/from-kernel.ts'
+import { lackingPrefixes, type PartlyKnown, withTold } from '../../plan/recovery/pod-addresses.ts'
 import {
   merged,
   type Rediscovered,
@@ -32,7 +35,7 @@ import {
   reservationText,
 } from '../../plan/recovery/verdicts.ts'
 import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
-import { type NamesIn, namesIn, readText } from '../../system/files/files.ts'
+import { createText, type NamesIn, namesIn, readText } from '../../system/files/files.ts'
 import {
   directoryNameOf,
   type NetworkFiles,
@@ -43,7 +46,7 @@ import {
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
-import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
+import { observeHost, observeNeighbours, observePod, observeTables } from '../../system/kernel/observe.ts'
 import { withLock } from '../../system/store/lock.ts'
 import {
   allRecords,
@@ -55,7 +58,13 @@ import {
   writeFinished,
   writeNetwork,
 } from '../../system/store/records.ts'
-import { intentReservedBy, reservationHolder, reserveAgain } from '../../system/store/reservations.ts'
+import {
+  intentReservedBy,
+  isReserved,
+  reservationFile,
+  reservationHolder,
+  reserveAgain,
+} from '../../system/store/reservations.ts'
 import { cachedAttachment, cachedAttachments, isOfThisBoot } from '../../system/upstream/read-libcni-cache.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
 import { type CallContext, contextOfLooks, openIfThere } from '../call/context.ts'
@@ -183,12 +192,14 @@ function isOwner(name: string): boolean {
 
 /**
  * `unsure`: attachments that live, as their links tell, and whose addresses nothing tells. `unnamed`: pods whose
- * link has lost its alias, of the network of `remembered`: their container id is the link's name.
+ * link has lost its alias, of the network of `remembered`: their container id is the link's name. `unowned`: what
+ * elements lead to of pods of which nothing tells an address.
  */
 interface Rediscovery {
   readonly found: readonly Rediscovered[]
   readonly unsure: readonly AttachmentKey[]
   readonly unnamed: readonly Rediscovered[]
+  readonly unowned: readonly Reservation[]
 }
 
 /**
@@ -196,17 +207,20 @@ interface Rediscovery {
  * `remembered`: the configuration of a network whose pods libcni may remember.
  */
 export async function rediscover(context: CallContext, remembered?: NetConf): Promise<Rediscovery> {
-  const { host, pods, unsure } = await podsWithoutRecord(context, remembered)
+  const { host, pods, unsure, ...looked } = await podsWithoutRecord(context, remembered)
   const told = remembered === undefined ? [] : rememberedBy(remembered)
-  if (pods.length + told.length === 0) return { found: [], unsure, unnamed: [] }
-  const table = await observeTables(context.cleanup)
+  if (pods.length + told.length === 0) return { found: [], unsure, unnamed: [], unowned: [] }
+  const table = looked.table ?? (await observeTables(context.cleanup))
   const seen = withSeen(pods, { host, table })
   const withPorts = (each: Rediscovered) => ({ ...each, ports: withPortsTo(table, each) })
-  return {
-    found: merged([...seen.filter((_, at) => pods[at]?.isNamed), ...told]).map(withPorts),
-    unsure,
-    unnamed: seen.filter((_, at) => !pods[at]?.isNamed).map(withPorts),
-  }
+  const found = merged([...seen.filter((_, at) => pods[at]?.isNamed), ...told]).map(withPorts)
+  const unnamed = seen.filter((_, at) => !pods[at]?.isNamed).map(withPorts)
+  const owned = new Set([...found, ...unnamed].flatMap(({ addresses }) => addresses))
+  const unowned = pods.flatMap(({ key, netns, lacking }) => {
+    const addresses = addressesIn(table, lacking).filter((address) => !owned.has(address))
+    return rediscoveredReservations({ key, netns, addresses, ports: portNamesTo(table, addresses) })
+  })
+  return { found, unsure, unnamed, unowned }
 }
 
 /** Its host ports, with those that our tables lead to its addresses. */
@@ -217,15 +231,35 @@ export function withPortsTo(
   return [...new Set([...ports, ...portNamesTo(table, addresses)])]
 }
 
-/** A link that no good record speaks of, and the pod behind it. `isNamed`: the link's alias says whose it is. */
-type PodWithoutRecord = Rediscovered & SeenPod & { readonly isNamed: boolean }
+/**
+ * A link that no good record speaks of, and the pod behind it. `isNamed`: the link's alias says whose it is; `lacking`:
+ * the prefixes of its network in which nothing tells its address.
+ */
+type PodWithoutRecord = Rediscovered & SeenPod & { readonly isNamed: boolean; readonly lacking: readonly string[] }
 
-/** The pods behind such links. `links`: those to look at; absent: all that may be ours; `host`: what was looked at. */
-export async function podsWithoutRecord(context: CallContext, remembered?: NetConf, links?: readonly string[]) {
+/**
+ * The pods behind such links. `links`: those to look at; absent: all that may be ours; `host` and `table`: what was
+ * looked at.
+ */
+export async function podsWithoutRecord(
+  context: CallContext,
+  remembered?: NetConf,
+  links?: readonly string[],
+): Promise<LookedAt> {
   const { all, host } = await linksWithoutRecord(context, { remembered, links })
-  const pods = await podsBehind(context, all, host)
-  const isSeen = ({ link }: LinkOf) => pods.some((pod) => pod.link === link && pod.addresses.length > 0)
-  return { host, pods, unsure: all.filter((each) => each.isNamed && !isSeen(each)).map(({ key }) => key) }
+  if (all.length === 0) return { host, pods: [], unsure: [] }
+  const table = await observeTables(context.cleanup)
+  const pods = await podsBehind(context, all, { host, table, remembered })
+  const isSeen = ({ link }: LinkOf) =>
+    pods.some(({ lacking, ...pod }) => pod.link === link && pod.addresses.length > 0 && lacking.length === 0)
+  return { host, table, pods, unsure: all.filter((each) => each.isNamed && !isSeen(each)).map(({ key }) => key) }
+}
+
+interface LookedAt {
+  readonly host: ObservedNamespace
+  readonly table?: ObservedTable
+  readonly pods: readonly PodWithoutRecord[]
+  readonly unsure: readonly AttachmentKey[]
 }
 
 type LinkOf = Pick<PodWithoutRecord, 'key' | 'link' | 'isNamed'>
@@ -244,9 +278,12 @@ async function linksWithoutRecord(
   const linksOf = (stored: typeof records) => new Set(stored.map(({ record }) => hostLinkName(record.key)))
   const known = linksOf(records.filter(({ isPending, record }) => isPending || record.spec !== undefined))
   if (names.every((name) => known.has(name))) return { all: [], host: emptyNamespace }
-  const host = await observeHost(cleanup, links)
+  // All of them: a pod's link is on a bridge that has the gateways.
+  const host = await observeHost(cleanup)
   const recorded = linksOf(records)
-  const all = [...host.links.values()].flatMap((link): readonly LinkOf[] => {
+  const all = names.flatMap((name): readonly LinkOf[] => {
+    const link = host.links.get(name)
+    if (link === undefined) return []
     const key = keyOfHostLink(link.name, link.alias)
     if (key !== undefined) return isWithoutRecord(key) ? [{ key, link, isNamed: true }] : []
     const isOurs = hostLinkPattern.test(link.name) && link.alias === undefined && !recorded.has(link.name)
@@ -264,37 +301,60 @@ function isWithoutRecord(key: AttachmentKey): boolean {
   )
 }
 
+/** What pods are looked at by: links and tables of the host, and the configuration of the call. */
+interface Around {
+  readonly host: ObservedNamespace
+  readonly table: ObservedTable
+  readonly remembered: NetConf | undefined
+}
+
 /** What the other ends have, of those that are in a namespace which can be found. */
 async function podsBehind(
   context: CallContext,
   links: readonly LinkOf[],
-  host: ObservedNamespace,
+  around: Around,
 ): Promise<readonly PodWithoutRecord[]> {
   if (links.length === 0) return []
   const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
   const paths = await netnsPaths(context.cleanup, ids)
-  const found: PodWithoutRecord[] = []
+  const found: (PartlyKnown & LinkOf & Pick<Rediscovered, 'netns'>)[] = []
   for (const each of links) {
     const { key, link } = each
     const path = paths.get(link.peerNetnsId ?? -1)
     const pod = path === undefined ? undefined : await lookInto(context, path, { ...key, index: link.index })
     if (pod === undefined) continue
-    const end = await withAddresses(context, { key, link, end: pod.end }, host)
-    found.push({ ...each, netns: pod.netns, end, addresses: globalOf(end), ports: [] })
+    const prefixes = [...gatewaysOf(link, around.host.links), ...rangesOf(key, around.remembered)]
+    const known = await ownAddresses(context, { key, link, end: pod.end }, prefixes)
+    found.push({ ...each, ...pod, prefixes, known })
   }
-  return found
+  const isLacking = found.some((pod) => lackingPrefixes(pod).length > 0)
+  const seen = isLacking ? await observeNeighbours(context.cleanup) : { neighbours: new Map(), learned: new Map() }
+  return withTold(found, { table: around.table, ...seen }).map(({ beside: _, prefixes, known, end, ...pod }) => {
+    const lacking = lackingPrefixes({ known, prefixes })
+    return { ...pod, end: { ...end, addresses: known }, addresses: known.map(bareAddress), ports: [], lacking }
+  })
 }
 
-/** gVisor and KubeVirt take the addresses off the pod's end: the host's routes, its MAC or libcni tell them. */
-async function withAddresses(context: CallContext, pod: SeenPod, host: ObservedNamespace): Promise<ObservedLink> {
-  const { key, link, end } = pod
-  if (globalOf(end).length > 0) return end
-  const seen = link.master === undefined ? await routedOver(context, link) : addressesByMac(pod, host.links)
+function rangesOf({ network }: AttachmentKey, conf: NetConf | undefined): readonly string[] {
+  return conf?.name === network && conf.ipam.kind === 'pool'
+    ? conf.ipam.rangeSets.flat().map(({ subnet }) => subnet)
+    : []
+}
+
+/** gVisor and KubeVirt take the addresses off the pod's end: the host's routes over its link and libcni tell them. */
+async function ownAddresses(
+  context: CallContext,
+  { key, link, end }: SeenPod,
+  prefixes: readonly string[],
+): Promise<readonly string[]> {
+  const own = end.addresses.filter(isGlobal)
+  if (own.length > 0 && lackingPrefixes({ known: own, prefixes }).length === 0) return own
+  const routed = link.master === undefined ? await routedOver(context, link) : []
   const cached = cachedAttachment(key)
   const told = cached === undefined ? [] : podIpsOf(cached).map(({ address }) => address)
   // libcni knows the prefix length, which a route does not tell.
-  const all = new Map([...seen, ...told].map((cidr) => [bareAddress(cidr), cidr]))
-  return { ...end, addresses: [...all.values()] }
+  const all = new Map([...routed, ...told, ...own].map((cidr) => [bareAddress(cidr), cidr]))
+  return [...all.values()]
 }
 
 /** The single addresses that the host routes over a link, which has gateways of its own. One process. */
@@ -334,17 +394,16 @@ async function lookInto(context: CallContext, path: string, { ifName, index }: {
   try {
     const { links } = await observePod(context.cleanup, netns.fd)
     const end = [links.get(ifName), ...links.values()].find((link) => link?.peerIndex === index)
-    return end && { end, netns: netns.identity }
+    // A link without an end elsewhere is one that the pod has made for itself.
+    const inside = [...links.values()].filter((link) => link !== end && link.peerNetnsId === undefined)
+    const beside = inside.flatMap(({ addresses }) => addresses.map(bareAddress))
+    return end && { end, beside, netns: netns.identity }
   } catch (error) {
     process.stderr.write(`trestle: cannot tell what ${path} has: ${(error as Error).message}\n`)
     return undefined
   } finally {
     closeNetns(netns)
   }
-}
-
-function globalOf({ addresses }: ObservedLink): readonly string[] {
-  return addresses.map(bareAddress).filter((address) => !address.startsWith('fe80:'))
 }
 
 /** Of other plugins it is theirs to tell (host-local-leases.ts, `trestle adopt`). */
@@ -401,7 +460,7 @@ async function mendAll(missing: readonly MissingState[]): Promise<void> {
 
 async function missingOfAttachments(context: CallContext, remembered?: NetConf): Promise<readonly MissingState[]> {
   const ofRecords = missingOfRecords(context)
-  const { found, unnamed } = await rediscover(context, remembered)
+  const { found, unnamed, unowned } = await rediscover(context, remembered)
   return [
     ...ofRecords,
     ...found.flatMap((each) => missingOfFound(context, each, remembered)),
@@ -410,6 +469,13 @@ async function missingOfAttachments(context: CallContext, remembered?: NetConf):
       text: `link ${each.key.containerId} has no alias`,
       mend: () => reserveFound(context, each),
     })),
+    // Of which pod is unknown: taken by what cannot be read, until that pod's DEL or no such pod is left.
+    ...unowned
+      .filter((each) => !isReserved(each))
+      .map((each) => ({
+        text: `the reservation of ${reservationText(each)} is missing`,
+        mend: async () => void createText(reservationFile(each), 'a live pod without a record'),
+      })),
   ]
 }
 

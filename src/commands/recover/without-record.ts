@@ -82,13 +82,14 @@ export async function reserveWhatItHas(
   if (!isLinked && !isTold) return
   try {
     // A chained part has the link and the addresses of the main one.
-    const [pod] = isLinked ? (await podsWithoutRecord(context, undefined, [link])).pods : []
+    const seen = isLinked ? await podsWithoutRecord(context, undefined, [link]) : undefined
+    const [pod] = seen?.pods ?? []
     if (pod === undefined && !isTold) return
     const shown = pod?.addresses ?? []
     const believed = isTold && (isCertain || shown.length === 0) ? told : nothing
     const all = [...shown, ...believed.addresses]
     const addresses = [...new Set(all)].filter((address) => !isRecorded(key, address))
-    const ports = withPortsTo(await observeTables(context.cleanup), {
+    const ports = withPortsTo(seen?.table ?? (await observeTables(context.cleanup)), {
       addresses,
       ports: isCertain ? believed.ports : [],
     })

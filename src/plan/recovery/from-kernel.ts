@@ -15,7 +15,7 @@ import type {
   PodAddress,
   VlanGateway,
 } from '../../model/attachment.ts'
-import { isPodLinkName, linkLocalCidr, podLinkMac } from '../../model/names.ts'
+import { isPodLinkName, linkLocalCidr } from '../../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../model/observed.ts'
 import { type Element, elementAt, elementsIn, keyText } from '../../model/op.ts'
 import type { SetName } from '../../model/tables.ts'
@@ -39,18 +39,10 @@ export function isPlaced({ link }: SeenPod): boolean {
   return link.master !== undefined || link.addresses.some(isGlobal)
 }
 
-/** The IPv4 address in the bridge's prefix that the MAC of the pod's end was made of (podLinkMac). */
-export function addressesByMac({ key, link, end }: SeenPod, links: Surroundings['links']): readonly string[] {
+/** The gateways of a pod, with prefix length: a routed pod's link has them, else its bridge. */
+export function gatewaysOf(link: ObservedLink, links: Surroundings['links']): readonly string[] {
   const bridge = links.get(link.master ?? '')
-  const address = end.mac
-    .split(':')
-    .slice(2)
-    .map((byte) => Number.parseInt(byte, 16))
-    .join('.')
-  const prefixes = bridge === undefined ? [] : bridgeOf(bridge, links).addresses
-  return prefixes
-    .filter((cidr) => isIn(cidr, asPrefix(address)) && podLinkMac(key, asPrefix(address)) === end.mac)
-    .map((cidr) => `${address}/${cidr.split('/')[1]}`)
+  return bridge === undefined ? link.addresses.filter(isGlobal) : bridgeOf(bridge, links).addresses
 }
 
 /** The attachment, without what no rule needs: the pod's routes, sysctls, limits. */
@@ -112,9 +104,10 @@ export function seenNetwork(name: string, pods: readonly SeenPod[], around: Surr
   const found = master === undefined ? undefined : links.get(master)
   const bridge = found && bridgeOf(found, links)
   const own = pods.flatMap(({ end }) => end.addresses.filter(isGlobal))
-  // Where nothing tells a pod's address, its gateway is in the same prefixes.
+  // Where nothing tells a pod's address of a family, its gateway is in the same prefixes.
   const gateways = [...(bridge?.addresses ?? []), ...pods.flatMap(({ link }) => link.addresses.filter(isGlobal))]
-  const addresses = own.length > 0 ? own : gateways
+  const isUnknown = (gateway: string) => !own.some((address) => familyOf(address) === familyOf(gateway))
+  const addresses = [...own, ...gateways.filter(isUnknown)]
   const families = new Set(addresses.map(familyOf))
   const prefixes = (set: 'masq' | 'acceptnet' | 'keep' | 'hairpin' | 'acceptnew') =>
     ([4, 6] as const)
@@ -201,7 +194,7 @@ function withGateway(address: string, way: ObservedLink): PodAddress {
   return gateway === undefined ? { address } : { address, gateway: bareAddress(gateway) }
 }
 
-function isGlobal(cidr: string): boolean {
+export function isGlobal(cidr: string): boolean {
   return !cidr.startsWith('fe80:')
 }
 
@@ -252,9 +245,25 @@ export function namedIn(table: ObservedTable): { addresses: ReadonlySet<string>;
   }
 }
 
+/** The addresses in these prefixes that elements of pods name. */
+export function addressesIn(table: ObservedTable, prefixes: readonly string[]): readonly string[] {
+  if (prefixes.length === 0) return []
+  return [...namedIn(table).addresses].filter((address) => prefixes.some((prefix) => isIn(prefix, asPrefix(address))))
+}
+
 /** The names that the host ports which lead to one of `addresses` are reserved under. */
 export function portNamesTo(table: ObservedTable, addresses: readonly string[]): readonly string[] {
   return portsIn(table).flatMap(({ port }) => (addresses.includes(port.podIp) ? [reservationName(port)] : []))
+}
+
+/** The addresses of the other family that the same host ports lead to: a port without an address is of both. */
+export function addressesByPort(table: ObservedTable, known: readonly string[]): readonly string[] {
+  const own = new Set(known.map(bareAddress))
+  const all = portsIn(table).flatMap(({ port }) => (port.hostIp === undefined ? [port] : []))
+  const theirs = all.filter(({ podIp }) => own.has(podIp))
+  const isSame = (port: HostPort) =>
+    theirs.some((other) => other.protocol === port.protocol && other.hostPort === port.hostPort)
+  return all.filter((port) => isSame(port) && !own.has(port.podIp)).map(({ podIp }) => podIp)
 }
 
 /** A host port, the element that leads to its pod, and the one of its conditions. */

@@ -6,9 +6,9 @@ import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type Observ
 import type { TableFamily } from '../../model/tables.ts'
 import { toBatchLine } from '../../tools/batches.ts'
 import { reasonOf } from '../../tools/command-error.ts'
-import { podNetns, readDocuments, readLinks, readRoutes, readRules } from '../../tools/ip.ts'
+import { podNetns, readDocuments, readLinks, readNeighbours, readRoutes, readRules } from '../../tools/ip.ts'
 import { listArguments, readTable } from '../../tools/nft.ts'
-import { readAnswers, readQueue, readVlans, type TcEntry } from '../../tools/tc.ts'
+import { readAnswers, readLearned, readQueue, readVlans, type TcEntry } from '../../tools/tc.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Output, Run } from '../process/runner.ts'
 import { readKey } from './kernel-files.ts'
@@ -129,6 +129,19 @@ function readListing(stdout: string): ObservedTable {
   } catch {
     return { rules: new Map(), elements: new Map() }
   }
+}
+
+/**
+ * Who the host has spoken with: addresses by MAC, and the MACs that bridges have seen behind each port. Two processes;
+ * what one of them does not tell is missing.
+ */
+export async function observeNeighbours(run: Run) {
+  const silent = () => ({ stdout: '' })
+  const [neighbours, learned] = await Promise.all([
+    run({ file: 'ip', args: ['-j', 'neigh', 'show'] }).catch(silent),
+    run({ file: 'bridge', args: ['-j', 'fdb', 'show', 'dynamic'] }).catch(silent),
+  ])
+  return { neighbours: readNeighbours(readDocuments(neighbours.stdout)), learned: readLearned(learned.stdout) }
 }
 
 /** VLAN ids of every bridge port. One process. */

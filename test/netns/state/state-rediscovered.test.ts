@@ -10,10 +10,11 @@ import { type HostWithState, openHostWithState } from '../../support/damage/host
 import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attach, later, netConf } from '../../support/traffic/pods.ts'
+import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
 const mapping = (hostPort: number, more = {}) => ({ hostPort, containerPort: 80, protocol: 'tcp', ...more })
+const bareAddresses = ({ result }: Pod) => (result.ips ?? []).map(({ address }) => address.replace(/\/.*/, ''))
 const mapped = { ...conf, runtimeConfig: { portMappings: [mapping(8080), mapping(8081, { hostIP: '127.0.0.1' })] } }
 
 describe('state that was removed under live pods that nobody else remembers', () => {
@@ -60,8 +61,15 @@ describe('state that was removed under live pods that nobody else remembers', ()
     expectNothingLeft(host, host.before)
   })
 
+  const inPod = (pod: Pod, words: string): void => {
+    for (const line of words.split(', ')) expect(host.inPod(pod.netns, 'ip', line.split(' ')).stderr).toBe('')
+  }
+
   it.each([
     ['bridge', { podcidr: '10.240.0.0/24' }],
+    ['IPv6', { podcidr: 'fd00:240::/64' }],
+    ['dual stack', {}],
+    ['IPv6 before IPv4', { podcidr: ['fd00:240::/64', '10.240.0.0/24'] }],
     ['ptp', { mode: 'ptp' }],
   ])('keeps what a pod has whose interface has no address of its own, as with gVisor: %s', (_, more) => {
     const [plain, withPorts] = [conf, mapped].map((each) => ({ ...each, ...more })) as [typeof conf, typeof mapped]
@@ -70,16 +78,59 @@ describe('state that was removed under live pods that nobody else remembers', ()
       const { stdout } = host.run('nft', ['list', 'table', 'inet', 'trestle'])
       return stdout.slice(0, stdout.indexOf('chain ')).replace(/\s+/g, ' ')
     }
-    const whole = elements()
-    host.run('ip', ['-n', pod.netns.slice('/run/netns/'.length), 'addr', 'flush', 'dev', 'eth0'])
+    const ports = () => elements().match(/tcp \. 808\d : \S+/g)
+    const [whole, wholePorts] = [elements(), ports()]
+    inPod(pod, 'addr flush dev eth0')
     removeState()
     expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])).toMatchObject({ code: 0 })
     expect(elements()).toBe(whole)
-    expect(attach(host, plain, { id: 'c2' }).result.ips).not.toContainEqual(pod.result.ips[0])
+    attach(host, plain, { id: 'c2' })
     expectError(host.cni('ADD', withPorts, { id: 'c3', netns: host.pod('c3') }), 104, 'container c1')
+    expect(host.state.names('addresses')).toEqual(expect.arrayContaining(bareAddresses(pod)))
     expect(host.state.names('addresses')).toHaveLength(2 * pod.result.ips.length)
+    expect(ports()).toEqual(wholePorts)
 
     for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', plain, { id }))
+    expectNothingLeft(host, host.before)
+  })
+
+  it.each([
+    [
+      'another link of the pod has them (KubeVirt)',
+      'link add k6t type bridge, addr add 10.240.0.2/32 dev k6t, addr add fd00:240::2/128 dev k6t',
+      {},
+    ],
+    ['neighbours know them by a MAC that was asked for', 'addr show', { runtimeConfig: { mac: '02:00:00:00:00:01' } }],
+    [
+      'neighbours know them by the MAC that a guest has taken (KubeVirt)',
+      'link set eth0 address 02:00:00:00:00:77',
+      {},
+    ],
+  ])('gives no address away where %s', (_, words, more) => {
+    const pod = attach(host, { ...conf, ...more })
+    for (const gateway of ['10.240.0.1', 'fd00:240::1'])
+      expect(host.inPod(pod.netns, 'ping', ['-c', '1', '-W', '2', gateway]).code).toBe(0)
+    inPod(pod, `addr flush dev eth0, ${words}`)
+    removeState()
+    const next = attach(host, conf, { id: 'c2' })
+    expect(bareAddresses(next)).toEqual(['10.240.0.3', 'fd00:240::3'])
+    expect(host.state.names('addresses')).toEqual(expect.arrayContaining(bareAddresses(pod)))
+    for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', conf, { id }))
+    expectNothingLeft(host, host.before)
+  })
+
+  it('gives away nothing that elements lead to while nothing tells whose it is', () => {
+    const pod = attach(host, mapped)
+    inPod(pod, 'addr flush dev eth0, link set eth0 down, link set eth0 address 02:00:00:00:00:77, link set eth0 up')
+    removeState()
+    expect(bareAddresses(attach(host, conf, { id: 'c2' }))).toEqual(['10.240.0.3', 'fd00:240::3'])
+    const refused = host.cni('ADD', mapped, { id: 'c3', netns: host.pod('c3') })
+    expectError(refused, 104, 'an attachment that cannot be read')
+    const gc = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])
+    expect(gc.stdout).toContain('0 collected')
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports6']).stdout).toContain('fd00:240::2')
+    expectSilent(host.cni('DEL', conf, { id: 'c2' }))
+    expectSilent(later(host, 'DEL', { conf: mapped, pod }))
     expectNothingLeft(host, host.before)
   })
 

@@ -8,10 +8,10 @@ import type { InterfaceNetConf } from '../../../../src/config/net-conf.ts'
 import { ruleOps } from '../../../../src/drivers/network.ts'
 import { buildNetworkSpec, buildSpec } from '../../../../src/drivers/specs.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../../../src/model/attachment.ts'
-import { aliasOf, podLinkMac } from '../../../../src/model/names.ts'
+import { aliasOf } from '../../../../src/model/names.ts'
 import type { ObservedLink } from '../../../../src/model/observed.ts'
 import { indexElements } from '../../../../src/model/op.ts'
-import { addressesByMac, seenAttachment, seenNetwork } from '../../../../src/plan/recovery/from-kernel.ts'
+import { seenAttachment, seenNetwork } from '../../../../src/plan/recovery/from-kernel.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const call = readInvocation({
@@ -107,16 +107,5 @@ describe('what the kernel shows', () => {
       ranges: undefined,
       ...shared,
     })
-    expect(addressesByMac(bare, links)).toEqual(spec.port ? ['10.1.0.2/24'] : [])
-  })
-
-  it.each([
-    ['IPv6', 'fd00:1::2/64', '10.0.0.1/8'],
-    ['an address of no range of the bridge', '10.1.0.2/24', '10.2.0.1/24'],
-    ['the attachment', undefined, '10.0.0.1/8'],
-  ])('tells no address by a MAC that was made of %s', (_, from, gateway) => {
-    const end = link('eth0', { mac: podLinkMac(key, from) })
-    const bridge = link('br0', { addresses: [gateway] })
-    expect(addressesByMac({ key, link: link('veth0', { master: 'br0' }), end }, new Map([['br0', bridge]]))).toEqual([])
   })
 })
