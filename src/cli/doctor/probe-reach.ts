@@ -38,7 +38,7 @@ export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
   ]
   const [reached, ...beyond] = await Promise.all([
     Promise.all(probes.map((probe) => tried(asks, probe))),
-    ...families.map((family) => outsideStep(asks, first, { family, resolvers })),
+    ...families.map((family) => outsideSteps(asks, first, { family, resolvers })),
     ...resolvers.map((address) => resolverStep(asks, first, address)),
   ])
   const none = skipped('pod a asks a resolver, port 53', 'dns', 'neither kubelet nor resolv.conf names one')
@@ -55,14 +55,18 @@ function portProbes({ hostPort }: Trial, from: Pod, to: Pod) {
   })
 }
 
-async function outsideStep(asks: Trial, pod: Pod, { family, resolvers }: Beyond): Promise<Step> {
+async function outsideSteps(asks: Trial, pod: Pod, { family, resolvers }: Beyond): Promise<readonly Step[]> {
   const what = `${pod.label} to outside (IPv${family})`
   const found = await outsideOf(asks.runtime.run, family, resolvers)
-  if ('why' in found) return skipped(what, 'outside', found.why)
-  const { address, way } = found
-  const how = typeof way === 'object' ? `port ${way.port}` : way
-  const probe = { target: 'outside', address, way, from: pod } as const
-  return await tried(asks, { ...probe, what: `${pod.label} to outside: ${address}, ${how}` })
+  if ('why' in found) return [skipped(what, 'outside', found.why)]
+  const { address, ways } = found
+  return await Promise.all(
+    ways.map((way) => {
+      const how = typeof way === 'object' ? `${way.isOpen ? '' : 'closed '}port ${way.port}` : way
+      const probe = { target: 'outside', address, way, from: pod } as const
+      return tried(asks, { ...probe, what: `${pod.label} to outside: ${address}, ${how}` })
+    }),
+  )
 }
 
 interface Beyond {
@@ -85,7 +89,7 @@ function resultResolvers({ printed }: Pod): readonly string[] {
 }
 
 /** An address beyond the node that answers the node, or the reason for having none. */
-type Outside = { readonly address: string; readonly way: Way } | { readonly why: string }
+type Outside = { readonly address: string; readonly ways: readonly Way[] } | { readonly why: string }
 
 /** Ports that a router usually opens or refuses. */
 const ports = [53, 80, 443, 22, 9]
@@ -101,21 +105,20 @@ async function outsideOf(run: Run, family: Family, resolvers: readonly string[])
   const asked = [...gateways, ...resolvers].filter(isFarther)
   if (asked.length === 0) return { why: `no address behind the IPv${family} default route is known` }
   for (const address of asked) {
-    const way = await wayTo(run, address)
-    if (way !== undefined) return { address, way }
+    const ways = await waysTo(run, address)
+    if (ways.length > 0) return { address, ways }
   }
   return { why: `${asked.join(' and ')} behind the default route does not answer the node either` }
 }
 
-async function wayTo(run: Run, address: string): Promise<Way | undefined> {
-  const answers = await Promise.all(
-    ports.map(async (port) => ({ port, failure: (await reach(address, port)).failure })),
-  )
-  const found = answers.find(({ failure }) => failure === undefined)
-  if (found !== undefined) return { port: found.port }
-  if (!isOnPath('ping')) return undefined
-  const { code } = await run({ file: 'ping', args: pingArgs(address) })
-  return code === 0 ? 'ping' : undefined
+/** An open port; else, since a rule of the node may refuse in the name of the address, a closed one and a ping. */
+async function waysTo(run: Run, address: string): Promise<readonly Way[]> {
+  const answers = await Promise.all(ports.map(async (port) => ({ port, ...(await reach(address, port)) })))
+  const open = answers.find(({ failure }) => failure === undefined)
+  if (open !== undefined) return [{ port: open.port, isOpen: true }]
+  const closed = answers.filter(({ isRefused }) => isRefused).slice(0, 1)
+  const pinged = isOnPath('ping') ? await run({ file: 'ping', args: pingArgs(address) }) : undefined
+  return [...closed.map(({ port }) => ({ port })), ...(pinged?.code === 0 ? (['ping'] as const) : [])]
 }
 
 /** The most resolvers that libc asks (resolv.conf(5), MAXNS). */

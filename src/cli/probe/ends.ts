@@ -18,26 +18,28 @@ export const podPort = 18080
 const answerMs = 4000
 const startMs = 20_000
 
-/** An answer to a connection. `heard`: what the other end said; `failure`: why there was no answer. */
+/** An answer to a connection. `heard`: what the other end said; `failure`: why there was no connection. */
 interface Answer {
   readonly heard: string
-  readonly failure?: string
+  readonly failure?: string | undefined
+  readonly isRefused?: boolean
 }
 
 /**
- * `hold`, `reach ADDRESS PORT`, `hear ADDRESS PORT` or `resolve ADDRESS`. Exit code 0: there was an answer, which
- * `hear` prints; 1: there was none, and the reason.
+ * `hold`, `resolve ADDRESS`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
+ * which `reach` takes a refusal, too, and which `hear` prints; 1: there was none, and the reason.
  */
 export async function probeEnd(words: readonly string[], output: Output): Promise<number> {
   const [verb = '', address = '', port = '0'] = words
   if (verb === 'hold') return await hold(output)
-  const answer =
+  const answer: Answer =
     verb === 'resolve'
       ? { heard: '', failure: await resolveName(address) }
       : await reach(address, Number(port), verb === 'hear')
-  if (answer.failure === undefined) output.out(`${answer.heard}\n`)
+  const isFine = answer.failure === undefined || (verb === 'reach' && answer.isRefused === true)
+  if (isFine) output.out(`${answer.heard}\n`)
   else output.err(`${answer.failure}\n`)
-  return answer.failure === undefined ? exitCode.fine : exitCode.findings
+  return isFine ? exitCode.fine : exitCode.findings
 }
 
 /** Listens until its standard input ends: then the process that started it is gone, and the namespace ends too. */
@@ -96,23 +98,21 @@ export async function startHolder(inside: readonly string[]): Promise<Holder> {
   return { netns: `/proc/${child.pid}/ns/net`, end }
 }
 
-/** Connects over TCP. A refusal is an answer too, unless the words of a listener are expected. */
+/** Connects over TCP. `isHeard`: waits for the words of a listener of ours. */
 export function reach(host: string, port: number, isHeard = false): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
     let heard = ''
-    const done = (failure?: string) => {
+    const done = (failure?: string, isRefused = false) => {
       socket.destroy()
-      resolve(failure === undefined ? { heard } : { heard, failure })
+      resolve(failure === undefined ? { heard } : { heard, failure, isRefused })
     }
     socket.setTimeout(answerMs, () => done(`no answer within ${answerMs / 1000} s`))
     socket.on('data', (chunk) => {
       heard += chunk
     })
     socket.on(isHeard ? 'end' : 'connect', () => done())
-    socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
-      done(code === 'ECONNREFUSED' && !isHeard ? undefined : message),
-    )
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => done(message, code === 'ECONNREFUSED'))
   })
 }
 

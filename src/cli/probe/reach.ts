@@ -10,8 +10,14 @@ import { type Pod, type Step, stopwatch, type Target, type Trial } from './pods.
 
 export type Family = 4 | 6
 
-/** How an address is asked: a port that answers or refuses, a ping, or a query to a resolver. */
-export type Way = { readonly port: number } | 'ping' | 'resolver'
+/** A port that answers, or refuses unless it `isOpen`. */
+interface OfPort {
+  readonly port: number
+  readonly isOpen?: boolean
+}
+
+/** How an address is asked: by a port, a ping, or a query to a resolver. */
+export type Way = OfPort | 'ping' | 'resolver'
 
 /** One probe. Without `from` and `netns` the node asks. `source`: the address that has to arrive. */
 export interface Probe {
@@ -89,7 +95,7 @@ async function failureOf(trial: Trial, { from, netns, to, address, way, source }
   if (inside === undefined && typeof way === 'object') return (await reach(address, way.port, isHeard)).failure
   if (inside === undefined && way === 'resolver') return await resolveName(address)
   const { file, args } = thisProgram()
-  const words = way === 'resolver' ? ['resolve', address] : way === 'ping' ? [] : [isHeard ? 'hear' : 'reach', address]
+  const words = way === 'resolver' ? ['resolve', address] : way === 'ping' ? [] : [verbFor(way, isHeard), address]
   const port = typeof way === 'object' ? [`${way.port}`] : []
   const command = way === 'ping' ? ['ping', ...pingArgs(address)] : [file, ...args, '__probe-end', ...words, ...port]
   const { code, stdout, stderr } = await runIn(trial, inside ?? '', command)
@@ -97,6 +103,12 @@ async function failureOf(trial: Trial, { from, netns, to, address, way, source }
   const heard = stdout.trim()
   if (source === undefined || heard === source) return undefined
   return `the far side saw ${heard || 'nothing'} instead of ${source}`
+}
+
+/** The verb of the end that asks (ends.ts, probeEnd). */
+function verbFor({ isOpen }: OfPort, isHeard: boolean): string {
+  if (isHeard) return 'hear'
+  return isOpen ? 'connect' : 'reach'
 }
 
 /** Up to three pings, since the first may wait for a neighbour; the first answer ends them (ping(8)). */

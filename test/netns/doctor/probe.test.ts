@@ -17,17 +17,13 @@ interface Step {
   readonly detail?: string
 }
 
-/** Answers every question with the question; ended by the function that is returned, which waits for it. */
-function startResolver(netns: string): () => Promise<void> {
-  const child = execa(
-    'nsenter',
-    [`--net=${netns}`, '--', 'socat', `UDP4-RECVFROM:53,bind=${outside.far4},fork`, 'PIPE'],
-    {
-      reject: false,
-      detached: true,
-      cleanup: true,
-    },
-  )
+/** Answers everything with the same; ended by the function that is returned, which waits for it. */
+function startEcho(netns: string, address: string): () => Promise<void> {
+  const child = execa('nsenter', [`--net=${netns}`, '--', 'socat', `${address},fork`, 'PIPE'], {
+    reject: false,
+    detached: true,
+    cleanup: true,
+  })
   return async () => {
     child.kill()
     await child
@@ -68,7 +64,7 @@ describe('pods that are tried', () => {
   it('reach each other, the node, what is behind it, a resolver and a host port; nothing of them stays', async () => {
     node.addPod('a', { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] })
     const before = [addresses(), snapshot(node).links, done('nft -s list ruleset')]
-    const stop = startResolver(node.internet)
+    const stop = startEcho(node.internet, `UDP4-RECVFROM:53,bind=${outside.far4}`)
     try {
       const { code, ids, steps } = probe()
       expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
@@ -101,6 +97,26 @@ describe('pods that are tried', () => {
     const { code, ids, findings } = probe()
     expect({ code, ids }, JSON.stringify(findings, undefined, 1)).toEqual({ code: 1, ids: ['probe-outside'] })
     expect(findings.find(({ id }) => id === 'probe-outside')?.seen).toMatch(/pod a to outside: .* no answer within/)
+  })
+
+  it('take no refusal by a rule of the node for an answer', async () => {
+    const outsideOf = () =>
+      probe('--only', 'probe')
+        .of('outside')
+        .filter(({ what }) => what.includes('.'))
+    done('iptables-nft -I FORWARD -s 10.240.0.0/24 -o up+ -j REJECT')
+    expect(outsideOf()).toMatchObject([
+      { what: expect.stringContaining(', closed port 53'), outcome: 'ok' },
+      { what: expect.stringContaining(', ping'), outcome: 'failed' },
+    ])
+    done('iptables-nft -R FORWARD 1 -s 10.240.0.0/24 -o up+ -p tcp -j REJECT --reject-with tcp-reset')
+    const stop = startEcho(node.internet, 'TCP4-LISTEN:80,reuseaddr')
+    try {
+      await vi.waitFor(() => done('socat -u OPEN:/dev/null TCP4:192.0.2.2:80'), patient)
+      expect(outsideOf()).toMatchObject([{ what: expect.stringContaining(', port 80'), outcome: 'failed' }])
+    } finally {
+      await stop()
+    }
   })
 
   it('skip a resolver that the node has no route to', () => {
