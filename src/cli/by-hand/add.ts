@@ -12,7 +12,7 @@ import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { tableText } from '../shell/table.ts'
 import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { openRunners, printFailure, type Runners, runtimeFor } from './call.ts'
+import { openRunners, printFailure, type Runners, runtimeFor, tellNotInstalled } from './call.ts'
 import { attachmentsOf, containerIdOf, forget, keep, refuseForeign } from './kept.ts'
 import type { Network } from './network.ts'
 import { alone, inodeOf, isThere, makePod, type Pod, removeMade } from './pod.ts'
@@ -66,6 +66,7 @@ async function add(input: Input, network: Network, pod: Pod): Promise<number> {
   const asked = askedArgs(input, network.list)
   const runners = openRunners(input)
   const runtime = runtimeFor(network.list, runners.run)
+  tellNotInstalled(input, runtime)
   const isNew = !isThere(pod)
   refuseForeign(pod)
   const place = placeFor(pod, askedIfName(input) ?? 'eth0')
@@ -153,7 +154,8 @@ function portLines(capabilityArgs: Attachment['capabilityArgs'], addresses: Resu
   const mappings = capabilityArgs?.['portMappings']
   if (!Array.isArray(mappings)) return []
   const to = addresses.map(({ address }) => bareAddress(address)).join(' and ')
-  return (mappings as readonly Readonly<Record<string, unknown>>[]).map(({ hostPort, containerPort, protocol }) => {
-    return `port ${hostPort}/${protocol ?? 'tcp'} of this node leads to port ${containerPort} of ${to}`
+  return (mappings as readonly Readonly<Record<string, unknown>>[]).map((mapping) => {
+    const { hostPort, containerPort, protocol, hostIP } = mapping
+    return `port ${hostPort}/${protocol ?? 'tcp'} of ${hostIP || 'this node'} leads to port ${containerPort} of ${to}`
   })
 }

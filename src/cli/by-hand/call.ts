@@ -42,17 +42,26 @@ export function openRunners({ output }: Pick<Input, 'output'>): Runners {
 }
 
 /**
- * The plugins of a network, with this process's environment, as libcni starts them. Throws CniError 105 when a plugin
- * is missing.
+ * The plugins of a network, with this process's environment, as libcni starts them. `own`: the source of trestle
+ * itself. Throws CniError 105 when a plugin is missing.
  */
-export function runtimeFor(list: NetworkList, run: Run): Runtime {
+export function runtimeFor(list: NetworkList, run: Run, own: 'installed' | 'either' = 'either'): Runtime {
   const cniPath = pluginPath()
-  const [missing] = missingPlugins({ network: list, cniPath })
+  const [missing] = missingPlugins({ network: list, cniPath, own })
   if (missing !== undefined) {
     const details = 'set CNI_PATH to the directories of the plugins'
     throw new CniError('plugin-missing', `the plugin "${missing}" is not in ${cniPath}`, { details })
   }
-  return { run, network: list, cniPath, own: 'either', env: defined(process.env) as Record<string, string> }
+  return { run, network: list, cniPath, own, env: defined(process.env) as Record<string, string> }
+}
+
+/** Says on stderr that a runtime would not find a plugin for which this program stands in. */
+export function tellNotInstalled({ output }: Pick<Input, 'output'>, { network, cniPath }: Runtime): void {
+  const [missing] = missingPlugins({ network, cniPath, own: 'installed' })
+  if (missing !== undefined)
+    output.err(
+      `trestle: "${missing}" is not in ${cniPath}: this program runs in its place; a runtime's ADD would fail\n`,
+    )
 }
 
 /** Throws CniError 1 where the network's version does not have the verb. */

@@ -45,7 +45,8 @@ export const statusCommand: Command = {
   maxWords: 1,
   summary: "ask a network's plugins whether they are ready for pods",
   description: [
-    'Runs STATUS of every plugin of the network, which came with CNI 1.1.0. Exit code 1: a plugin is not ready.',
+    'Runs STATUS of every plugin of the network, which came with CNI 1.1.0. Exit code 1: a plugin is not ready; 3: it',
+    'is not in CNI_PATH, or could not be asked.',
     '`trestle doctor` looks at the whole node.',
   ].join('\n'),
   options: confOption,
@@ -63,7 +64,7 @@ async function status(input: Input): Promise<number> {
   const { list } = network
   requireVerb(list, 'STATUS', '1.1.0')
   try {
-    await statusList(runtimeFor(list, openRunners(input).run))
+    await statusList(runtimeFor(list, openRunners(input).run, 'installed'))
     const types = list.plugins.map(({ type }) => type)
     const text = `network ${list.name} is ready for pods: ${types.join(', ')}\n`
     return print(input, {

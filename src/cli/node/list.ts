@@ -90,9 +90,8 @@ export async function gcList(runtime: Runtime, valid: readonly ValidAttachment[]
   if (failures.length > 0) throw new AggregateError(failures)
 }
 
-/** The plugins of the list that are neither trestle nor in CNI_PATH. */
-export function missingPlugins({ network, cniPath }: Pick<Runtime, 'network' | 'cniPath'>): readonly string[] {
-  const where = { cniPath, own: 'this' } as const
+/** The plugins of the list that have no program. */
+export function missingPlugins({ network, ...where }: Pick<Runtime, 'network' | keyof Where>): readonly string[] {
   return network.plugins.filter((conf) => programOf(conf, where) === undefined).map((conf) => conf.type)
 }
 

@@ -53,7 +53,7 @@ export const tryCommand: Command = {
 async function run({ words, isJson, output }: Input): Promise<number> {
   const network = words[0] === undefined ? readNetworkList(defaultNetwork) : readFileAs(words[0], readNetworkList)
   const cniPath = pluginPath()
-  const [missing] = missingPlugins({ network, cniPath })
+  const [missing] = missingPlugins({ network, cniPath, own: 'this' })
   if (missing !== undefined) {
     throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')
   }

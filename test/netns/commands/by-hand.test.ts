@@ -170,6 +170,14 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     expect(hands.names()).toEqual([])
   })
 
+  it('add names the address of the node that a host port is bound to', () => {
+    hands = openHands(lists)
+    const mapping = { hostPort: 8080, containerPort: 80, hostIP: '192.0.2.7' }
+    const { stdout } = ok('trestle add pods web', { CAP_ARGS: JSON.stringify({ portMappings: [mapping] }) })
+    expect(stdout).toContain('port 8080/tcp of 192.0.2.7 leads to port 80 of 10.240.0.2\n')
+    ok('trestle del pods web')
+  })
+
   it('a failed ADD is told with plugin, cause and cure, and undone to the namespace', () => {
     hands = openHands(lists)
     ok('trestle add pods web --port 8080:80')
@@ -364,6 +372,19 @@ describe.skipIf(missing !== undefined)('by hand', () => {
         stderr: expect.stringContaining('the plugin "no-such-plugin" is not in'),
       })
       expect(hands.names()).toEqual([])
+    })
+
+    it('trestle is told where a runtime would not find it, and is not ready', () => {
+      hands = openHands(lists)
+      const empty = { CNI_PATH: hands.directory }
+      const said = `"trestle" is not in ${hands.directory}`
+      expect(hands.shell('trestle add pods web', empty)).toMatchObject({
+        code: 0,
+        stderr: `trestle: ${said}: this program runs in its place; a runtime's ADD would fail\n`,
+      })
+      const status = hands.shell('trestle status pods', empty)
+      expect([status.code, status.stdout]).toEqual([3, expect.stringContaining(`the plugin ${said} [plugin-missing]`)])
+      ok('trestle del pods web', empty)
     })
   })
 })
