@@ -60,7 +60,7 @@ const record = object({
   // `ipam` as that plugin got it, JSON text: the configuration may be another one at its DEL.
   ipam: believed(text),
   spec: believed(attachment),
-  // In place of a lost `spec`: what the kernel showed, to build its rules again (recovery/from-kernel.ts).
+  // In place of a lost `spec`: what libcni's cache or the kernel told, to build its rules again (plan/recovery).
   seen: believed(attachment),
   // Networks that have refused or given up an ADD of the same ids: their DEL is not about this attachment.
   notOf: believed(texts),

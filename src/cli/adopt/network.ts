@@ -14,7 +14,8 @@ import { buildSpec } from '../../drivers/specs.ts'
 import { hostPortSpec } from '../../features/host-ports.ts'
 import type { AttachmentSpec, BandwidthSpec } from '../../model/attachment.ts'
 import type { ObservedLink } from '../../model/observed.ts'
-import { cachedAddresses, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { confOfAdd, leaseOf } from '../../plan/recovery/from-cache.ts'
+import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
 import { iptablesRemovals, nftRemovals, upstreamNames } from '../../plan/upstream/upstream-rules.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { defaultDataDir } from '../../system/upstream/host-local-leases.ts'
@@ -238,14 +239,9 @@ export interface Adoption {
 function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, ObservedLink>): Adoption {
   const { cached, host, pod } = live
   const conf = confOf(target, live)
-  const ips = podIpsOf(cached).map(({ address, gateway }) =>
-    gateway === undefined ? { address } : { address, gateway },
-  )
-  const { routes, dns } = cached.result
   requireInRanges(conf, cachedAddresses(cached))
   const key = keyOf(cached)
-  const lease = { ips, routes, ...(dns === undefined ? {} : { dns }) }
-  const made = buildSpec({ key, conf, lease, mtu: host.mtu })
+  const made = buildSpec({ key, conf, lease: leaseOf(cached), mtu: host.mtu })
   requireSameBridge(made, host)
   const { bandwidth: shaped, ...rest } = made
   const link = driverOf(made).isRouted ? host.name : (made.hostPorts?.link ?? '')
@@ -267,18 +263,7 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
 /** The configuration that ADD would read, with the runtime's additions from the time of the pod's ADD. */
 function confOf({ list, plugin, isChained }: Target, { cached }: LivePod): InterfaceNetConf {
   if (isChained) throw notAdopted('chained')
-  const stdin = JSON.stringify(requestConf(list, plugin, { capabilityArgs: cached.capabilityArgs }))
-  const args = [...cached.args.filter(([key]) => key !== 'IgnoreUnknown'), ['IgnoreUnknown', '1'] as const]
-  const conf = readConfig(
-    stdin,
-    readInvocation({
-      CNI_COMMAND: 'ADD',
-      CNI_CONTAINERID: cached.containerId,
-      CNI_NETNS: cached.netns,
-      CNI_IFNAME: cached.ifName,
-      CNI_ARGS: args.map(([key, value]) => `${key}=${value}`).join(';'),
-    }),
-  )
+  const conf = confOfAdd(requestConf(list, plugin, { capabilityArgs: cached.capabilityArgs }), cached)
   if ('isGateway' in conf) return conf
   throw notAdopted(String(conf.mode))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a live pod has is written again. Looks at attachments without a record that can be read: the aliases of links,
 // the pods' ends of them, our tables and libcni's cache tell what they have. What is missing of that, and of the
-// reservations that records have, is written: a record, reservations, and what the kernel shows of rules and network.
+// reservations that records have, is written: a record, reservations, and what is told of rules and network.
 // What another attachment has reserved is nobody's to take. Rare, so that it may take a process for each pod.
 
 import { existsSync } from 'node:fs'
@@ -15,6 +15,7 @@ import { hostLinkName, keyOfHostLink } from '../../model/names.ts'
 import { emptyNamespace, type ObservedLink, type ObservedNamespace, type ObservedTable } from '../../model/observed.ts'
 import { forwardingKey, mainTable } from '../../model/op.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
+import { toldOf } from '../../plan/recovery/from-cache.ts'
 import {
   addressesIn,
   gatewaysOf,
@@ -47,6 +48,7 @@ import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames, readKey } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsPaths, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observeNeighbours, observePod, observeTables } from '../../system/kernel/observe.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import {
   allRecords,
@@ -365,7 +367,7 @@ async function routedOver({ cleanup }: CallContext, { name, addresses }: Observe
   return routed.filter((dst) => dst.endsWith(`/${bitsOf(familyOf(dst))}`) && !addresses.includes(dst))
 }
 
-/** With what the kernel shows of each, and of networks that nothing else is known of. */
+/** With what libcni's cache tells of each, else what the kernel shows, and of networks that nothing else is known of. */
 function withSeen(
   pods: readonly PodWithoutRecord[],
   { host, table }: { readonly host: ObservedNamespace; readonly table: ObservedTable },
@@ -377,10 +379,13 @@ function withSeen(
   )
   const networks = new Map(unknown.map(([name, members]) => [name, seenNetwork(name, members, around)]))
   return pods.map((pod) => {
-    const { key, netns, addresses, ports } = pod
-    if (!isPlaced(pod)) return { key, netns, addresses, ports }
-    const network = networks.get(key.network)
-    return { key, netns, addresses, ports, seen: seenAttachment(pod, around), ...defined({ network }) }
+    const { key, netns, addresses } = pod
+    const cached = cachedAttachment(key)
+    const told = cached && toldOf(cached, { key, mtu: pod.link.mtu, links: host.links, machineId: machineId() })
+    const ports = (told?.spec.hostPorts?.ports ?? []).map(reservationName)
+    if (told === undefined && !isPlaced(pod)) return { key, netns, addresses, ports }
+    const { spec: seen = seenAttachment(pod, around), network = networks.get(key.network) } = told ?? {}
+    return { key, netns, addresses, ports, seen, ...defined({ network }) }
   })
 }
 
@@ -508,8 +513,8 @@ function missingOfRecord(context: CallContext, record: AttachmentRecord): readon
 }
 
 /**
- * One whose record was lost has a record without a spec from then on, as of another format, with what the kernel shows
- * of it: its rules are built again by that, and DEL finds the rest by names.
+ * One whose record was lost has a record without a spec from then on, as of another format, with what is told of
+ * it: its rules are built again by that, and DEL finds the rest by names.
  */
 function missingOfFound(
   context: CallContext,

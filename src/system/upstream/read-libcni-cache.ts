@@ -3,9 +3,11 @@
 
 import { type CachedAttachment, cacheFileName, readCached } from '../../plan/upstream/libcni-cache.ts'
 import { isSinceBoot, namesIn, readableText } from '../files/files.ts'
+import { ofHost } from '../process/process-identity.ts'
 
 /** Where libcni keeps its cache (docs/design.md, "libcni's cache"): by default, for cri-dockerd, and for Multus. */
-const cacheDirectories = ['/var/lib/cni/results', '/var/lib/cni/cache/results', '/var/lib/cni/multus/results']
+const cacheDirectories = () =>
+  ['/var/lib/cni/results', '/var/lib/cni/cache/results', '/var/lib/cni/multus/results'].map(ofHost)
 
 type CacheKey = Pick<CachedAttachment, 'network' | 'containerId' | 'ifName'>
 
@@ -26,7 +28,7 @@ export function allCachedAttachments(): readonly CachedAttachment[] {
 /** Whether libcni wrote the entry since the machine started: its cache outlives that, and a PID names another then. */
 export function isOfThisBoot({ network, containerId, ifName }: CacheKey): boolean {
   const name = cacheFileName(network, containerId, ifName)
-  return cacheDirectories.some((directory) => isSinceBoot(`${directory}/${name}`))
+  return cacheDirectories().some((directory) => isSinceBoot(`${directory}/${name}`))
 }
 
 function readEntry(name: string, network?: string): CachedAttachment | undefined {
@@ -35,11 +37,11 @@ function readEntry(name: string, network?: string): CachedAttachment | undefined
 }
 
 function cacheNames(): readonly string[] {
-  return [...new Set(cacheDirectories.flatMap((directory) => namesIn(directory)))]
+  return [...new Set(cacheDirectories().flatMap((directory) => namesIn(directory)))]
 }
 
 function entryText(name: string): string | undefined {
-  for (const directory of cacheDirectories) {
+  for (const directory of cacheDirectories()) {
     const text = readableText(`${directory}/${name}`)
     if (text !== undefined) return text
   }
