@@ -16,7 +16,8 @@ export const restoreCommand: Command = {
     'Compares the state of every network with the host and makes missing parts again: bridges and their ports,',
     'nftables rules, bandwidth limits, forwarding. restore leaves intact parts alone, and a second run changes',
     'nothing. With --dry-run it only lists missing parts, with exit code 1. Exit code 1 also means that a live pod',
-    'has lost its interface. DEL or `trestle gc` removes the rest of a pod whose namespace is gone.',
+    'has lost its interface, or a bridge that nothing tells. DEL or `trestle gc` removes the rest of a pod whose',
+    'namespace is gone.',
   ].join('\n'),
   options: {
     'dry-run': { type: 'boolean', help: 'list missing parts, change nothing' },
@@ -41,25 +42,28 @@ async function run(input: Input): Promise<number> {
   requireRoot('restore', 'restore reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
-  const { missing } = restored
-  const code =
-    (isDry && missing.length > 0) || restored.lost.length + restored.elsewhere.length > 0
-      ? exitCode.findings
-      : exitCode.fine
-  const { lost, ended, elsewhere } = restored
-  const document = { applied: !isDry, missing, lost, ended, elsewhere }
+  const { missing, lost, ended, unplaced, elsewhere } = restored
+  const isOpen = (isDry && missing.length > 0) || lost.length + unplaced.length + elsewhere.length > 0
+  const code = isOpen ? exitCode.findings : exitCode.fine
+  const document = { applied: !isDry, missing, lost, ended, unplaced, elsewhere }
   return print(input, { command: 'restore', document, text: asText(restored, isDry), code })
 }
 
-function asText({ missing, lost, ended, elsewhere }: Restored, isDry: boolean): string {
+function asText({ missing, lost, ended, unplaced, elsewhere }: Restored, isDry: boolean): string {
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),
     ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod\n`),
     ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest\n`),
+    ...unplaced.map(
+      (text) => `  unplaced  ${text}: on no bridge; the next ADD of the network (trestle add) puts it back\n`,
+    ),
     ...elsewhere.map((text) => `  left      ${text}: belongs to another host network namespace\n`),
   ]
-  const more = ended.length === 0 ? '' : `, ${ended.length} ended`
+  const more = [
+    ...(ended.length > 0 ? [`, ${ended.length} ended`] : []),
+    ...(unplaced.length > 0 ? [`, ${unplaced.length} unplaced`] : []),
+  ].join('')
   return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost${more}\n`
 }
 
@@ -87,7 +91,7 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=${command}
 ExecReload=${command}
-# Exit code 1: a pod's own interface is gone. The rest is restored.
+# Exit code 1: a pod's own interface is gone, say. The rest is restored.
 SuccessExitStatus=1
 
 [Install]

@@ -2,26 +2,28 @@
 // restore: everything that state says should be on the host, and is not, made again: after
 // `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
 
-import { bridgeSysctlOps, ownMacOps, portOps } from '../../drivers/bridge.ts'
+import { bridgeSysctlOps, ownMacOps, type Port, portOps } from '../../drivers/bridge.ts'
 import { driverOf } from '../../drivers/drivers.ts'
 import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
-import { bridgeMac } from '../../model/names.ts'
+import { bridgeMac, hostLinkName, keyOfHostLink } from '../../model/names.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
 import { isMaking, isOfRules, type Op, withoutRepeats } from '../../model/op.ts'
-import { type AttachmentRecord, sameKey } from '../../model/record.ts'
+import { type AttachmentRecord, knownSpec, sameKey } from '../../model/record.ts'
 import { isOursStill } from '../../plan/ipam/bridge-addresses.ts'
 import { type Difference, difference } from '../../plan/order/difference.ts'
 import { acceptingAll } from '../../plan/order/earlier-networks.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { ownOps } from '../../plan/order/stages.ts'
+import { isPlaced } from '../../plan/recovery/from-kernel.ts'
 import { networkParts, requireState, requireStateIfThere } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
 import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { execute, executeWithRules } from '../../system/kernel/execute.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
-import { netnsState } from '../../system/kernel/netns.ts'
-import { observeHost } from '../../system/kernel/observe.ts'
+import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
+import { observeHost, observePod } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
@@ -30,7 +32,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
 import { CommandError } from '../../tools/command-error.ts'
 import { settleHostAccepts } from '../attach/shared-port.ts'
-import type { CallContext } from '../call/context.ts'
+import { type CallContext, openIfThere } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, placedPods, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/locks.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
@@ -42,6 +44,8 @@ export interface Restored {
   readonly lost: readonly string[]
   /** Those whose namespace is gone, too: there is nothing to make, DEL or `gc` removes what is left. */
   readonly ended: readonly string[]
+  /** Pods' links that are on no bridge, and nothing tells on which they were: the next ADD of the network does. */
+  readonly unplaced: readonly string[]
   /** Attachments of another host network namespace: left alone. */
   readonly elsewhere: readonly string[]
   readonly parts: RestoredParts
@@ -74,14 +78,15 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   return await locked(async () => {
     const state = await missingState(context)
     if (apply) for (const { mend } of state) await mend()
-    const { differences, lost, ended } = await reconcile(context, { apply, others })
+    const { differences, lost, ended, unplaced } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     const texts = state.map(({ text }) => text)
     // Several operations may say the same of one link.
     const missing = [...new Set([...texts, ...differences.flatMap(({ found }) => found), ...accepts])]
     const parts = { state: texts, differences, accepts, lost }
-    return { missing, lost: lost.map(describe), ended: ended.map(describe), elsewhere: others.map(describe), parts }
+    const told = { lost: lost.map(describe), ended: ended.map(describe), unplaced, elsewhere: others.map(describe) }
+    return { missing, ...told, parts }
   })
 }
 
@@ -139,7 +144,48 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   })
   const ops = [...linkOps(standing, attachments), ...unplugged.flatMap(portOps), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
-  return { differences, rules, ...withoutLink(all.filter((spec) => !isThere(spec))) }
+  const missing = [...all.filter((spec) => !isThere(spec)), ...(await missingInPods(context, all))]
+  return { differences, rules, ...withoutLink(missing), unplaced: unplacedTexts(host, unplugged) }
+}
+
+/**
+ * Those whose interface is in the pod alone, and not there: its master or its device has gone, say. One process for
+ * each such pod.
+ */
+async function missingInPods(context: CallContext, specs: readonly AttachmentSpec[]) {
+  const records = allRecords()
+  const missing: AttachmentSpec[] = []
+  for (const spec of specs.filter((each) => driverOf(each).isInPodAlone)) {
+    const netns = records.find(({ record: { key } }) => sameKey(key, spec.key))?.record.netns
+    const state = netns && netnsState(netns)
+    const isGone = state === 'gone' || (state === 'live' && !(await hasLink(context, netns?.path ?? '', spec)))
+    if (isGone) missing.push(spec)
+  }
+  return missing
+}
+
+/** True for a pod that ends meanwhile. */
+async function hasLink(context: CallContext, path: string, { pod }: AttachmentSpec): Promise<boolean> {
+  const netns = openIfThere(context, path)
+  if (netns === undefined) return true
+  try {
+    return (await observePod(context.run, netns.fd)).links.has(pod?.name ?? '')
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+/** Neither a record nor libcni's cache tells their bridge, which has gone. */
+function unplacedTexts({ links }: ObservedNamespace, unplugged: readonly Port[]): readonly string[] {
+  const known = allRecords().filter(({ isPending, record }) => isPending || knownSpec(record) !== undefined)
+  const names = new Set([
+    ...known.map(({ record }) => hostLinkName(record.key)),
+    ...unplugged.map(({ host }) => host?.name),
+  ])
+  return [...links.values()].flatMap((link) => {
+    const key = keyOfHostLink(link.name, link.alias)
+    return key === undefined || names.has(link.name) || isPlaced({ link }) ? [] : [describe({ key })]
+  })
 }
 
 /** Of finished attachments without their link: whose pod lives, or may, and whose namespace is gone. */

@@ -35,7 +35,7 @@ interface Surroundings {
 }
 
 /** Whether its link is where it belongs: not where its bridge is gone. A routed pod's link has the gateways. */
-export function isPlaced({ link }: SeenPod): boolean {
+export function isPlaced({ link }: Pick<SeenPod, 'link'>): boolean {
   return link.master !== undefined || link.addresses.some(isGlobal)
 }
 

@@ -203,11 +203,17 @@ describe('afterwards', () => {
     expectError(found(), 107, /eth0 is missing/)
   })
 
-  it('restore has nothing to make again, and DEL finds its record though the master has gone', () => {
+  it('restore has nothing to make again, tells that it has gone with its master, and DEL finds its record', () => {
     const pod = attach(host, conf)
-    const restored = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
-    expect(restored).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
+    const ended = attach(host, conf, { id: 'ended' })
+    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     run(host, 'link del up0')
+    host.removePod(ended.netns)
+    const text = 'eth0 of container c1 (network net): the interface is gone'
+    expect(restore()).toMatchObject({ code: 1, stdout: expect.stringContaining(`  lost      ${text}`) })
+    expect(restore().stdout).toMatch(/\n0 restored, 1 lost, 1 ended\n$/)
+    expectSilent(later(host, 'DEL', { conf, pod: ended }))
     expect(interfacesOf(host, pod.netns)).toEqual([])
     expectError(later(host, 'CHECK', { conf, pod }), 107, /up0 is missing/)
     expectSilent(later(host, 'DEL', { conf, pod }))

@@ -65,11 +65,16 @@ describe('state that was removed under live pods of several networks', () => {
     expectNothingLeft(host, host.before)
   })
 
-  it('a pod whose bridge is gone, too, is on it again with the next ADD, and goes with its DEL', () => {
+  it('a pod whose bridge is gone, too, is told, on it again with the next ADD, and goes with its DEL', () => {
     const pod = attach(host, one, { id: 'c1' })
     rmSync(`${host.stateDir}/networks`, { recursive: true })
     host.run('ip', ['link', 'del', 'br-one'])
+    const told = 'unplaced  eth0 of container c1 (network one): on no bridge; the next ADD of the network (trestle add)'
+    const restored = restore()
+    expect([restored.code, restored.stdout]).toEqual([1, expect.stringContaining(told)])
+    expect(restore()).toMatchObject({ code: 1, stdout: expect.stringMatching(/\n0 restored, 0 lost, 1 unplaced\n$/) })
     const next = attach(host, one, { id: 'c2' })
+    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     expect(pings(host, next.netns, pod.address)).toBe(true)
     for (const each of [pod, next]) expectSilent(host.cni('DEL', one, each.call))
     expectNothingLeft(host, host.before)
