@@ -3,18 +3,19 @@
 // ADD that needs them with reservations, GC and `trestle gc` with links and elements of ours in the kernel. What may be
 // in use is left alone, and told.
 
-import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs'
+import { lstatSync, realpathSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import { CniError, orElse, toCniError } from '../../cni/error.ts'
 import type { NetConf } from '../../config/net-conf.ts'
 import type { AttachmentKey } from '../../model/attachment.ts'
 import { networkDirName } from '../../model/names.ts'
+import type { ObservedLink } from '../../model/observed.ts'
 import { elementOps } from '../../model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../model/record.ts'
-import { orphanElements } from '../../plan/recovery/from-kernel.ts'
+import { isGlobal, orphanElements } from '../../plan/recovery/from-kernel.ts'
 import {
   type AttachmentFacts,
   type AttachmentVerdict,
@@ -42,8 +43,8 @@ import {
 } from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
-import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
-import { observeHost, observeTables } from '../../system/kernel/observe.ts'
+import { closeNetns, identityOfNetns, netnsPaths, netnsState, otherNamespaces } from '../../system/kernel/netns.ts'
+import { observeHost, observePod, observeTables, routedAddresses } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
@@ -58,7 +59,7 @@ import {
 import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
 import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { withoutSpec } from '../call/attachment-records.ts'
-import { type CallContext, contextOfLooks } from '../call/context.ts'
+import { type CallContext, contextOfLooks, openIfThere } from '../call/context.ts'
 import {
   isDead,
   isLeaseOfKilledAdd,
@@ -337,16 +338,62 @@ function textOf({ network, name }: Reservation): string {
 
 // Links of the host and elements of our tables that no record names.
 
-/** Judges all of them. Three processes. */
+/** Judges all of them. Three processes; more where elements name addresses that no record has. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {
   const { links, orphans } = await findOrphans(context)
-  const networks = networkDirectories()
-  const isChained = networks.some((files) => existsSync(chainedFiles(files).network))
-  // Where all state was lost, too, a chained pod has no link of ours that would tell of it.
-  const mayBeOfUnknownPod = orphans.some(isLinkOfPod) || isChained || networks.length === 0
-  return orphans.map((orphan) =>
-    judgeOrphan(orphan, { links, isListed: orphan.key && listed?.has(orphan.key.containerId), mayBeOfUnknownPod }),
-  )
+  const used = await usedAddresses(context, links, orphans)
+  return orphans.map((orphan) => {
+    const isUsed = used === 'unknown' ? parseAddress(orphan.name) !== undefined : used.has(orphan.name)
+    const mayBeOfUnknownPod = isUsed || orphans.some(isLinkOfPod)
+    return judgeOrphan(orphan, {
+      links,
+      isListed: orphan.key && listed?.has(orphan.key.containerId),
+      mayBeOfUnknownPod,
+    })
+  })
+}
+
+/**
+ * The addresses among the orphans that a pod behind another plugin may have: those that the host has a route to, or a
+ * namespace has which no record is of. Unknown where such a namespace cannot be looked into, or is behind a link of the
+ * host and shows no address, as with gVisor.
+ */
+async function usedAddresses(
+  context: CallContext,
+  links: ReadonlyMap<string, ObservedLink>,
+  orphans: readonly Orphan[],
+): Promise<ReadonlySet<string> | 'unknown'> {
+  const named = orphans.flatMap(({ kind, name }) => (kind === 'elements' && parseAddress(name) ? [name] : []))
+  if (named.length === 0) return new Set()
+  const recorded = new Set(allRecords().map(({ record }) => record.netns.inode))
+  const namespaces = await otherNamespaces(context.run)
+  if (namespaces === undefined) return 'unknown'
+  const ids = [...links.values()].flatMap(({ peerNetnsId }) => peerNetnsId ?? [])
+  const paths = await netnsPaths(context.run, ids)
+  const linked = new Set(ids.map((id) => identityOfNetns(paths.get(id) ?? '').inode))
+  const used = new Set(await routedAddresses(context.run, named))
+  for (const [inode, path] of namespaces) {
+    if (recorded.has(inode)) continue
+    const addresses = await addressesIn(context, path)
+    // It may have ended since it was listed.
+    if (identityOfNetns(path).inode !== inode) continue
+    if (addresses === undefined || (addresses.length === 0 && linked.has(inode))) return 'unknown'
+    for (const address of addresses) used.add(address)
+  }
+  return used
+}
+
+/** The addresses of a namespace; undefined where it cannot be looked into. */
+async function addressesIn(context: CallContext, path: string): Promise<readonly string[] | undefined> {
+  const netns = openIfThere(context, path)
+  if (netns === undefined) return undefined
+  try {
+    const { links } = await observePod(context.run, netns.fd)
+    const all = [...links.values()].flatMap(({ name, addresses }) => (name === 'lo' ? [] : addresses))
+    return all.filter(isGlobal).map(bareAddress)
+  } finally {
+    closeNetns(netns)
+  }
 }
 
 /**

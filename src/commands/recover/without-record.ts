@@ -7,17 +7,19 @@ import type { Invocation } from '../../cni/invocation.ts'
 import { asObject, defined, lookUp, parseObject } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
+import { emptySpec } from '../../drivers/chained.ts'
 import { attachmentSeen, hostDeviceMode } from '../../drivers/host-device.ts'
 import type { AttachmentKey, AttachmentSpec, Role } from '../../model/attachment.ts'
 import { hostLinkName, ifbName, newPodLinkName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
+import { namedIn } from '../../plan/recovery/from-kernel.ts'
 import type { Rediscovered } from '../../plan/recovery/verdicts.ts'
 import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
-import { observeHost, observePod, observeTables } from '../../system/kernel/observe.ts'
+import { observeHost, observePod, observeTables, routedAddresses } from '../../system/kernel/observe.ts'
 import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
 import { intentReservedBy, isReserved } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
@@ -53,7 +55,8 @@ export async function removeWithoutRecord(
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const reserved = [directoryNameOf(files), undefined].flatMap((network) => intentReservedBy(key, network) ?? [])
     for (const holder of reserved) requireOwnHost(holder, context.identity)
-    const seen = role === 'main' ? await deviceWithoutRecord(context, { call, conf, key }) : undefined
+    const look = { main: deviceWithoutRecord, chained: chainedWithoutRecord, ipam: undefined }[role]
+    const seen = await look?.(context, { call, conf, key })
     const isThere =
       isLinked || seen !== undefined || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
@@ -150,6 +153,29 @@ async function deviceWithoutRecord(
     return undefined
   } finally {
     if (netns !== undefined) closeNetns(netns)
+  }
+}
+
+/**
+ * A chained part reserves no address: elements that lead to those of prevResult are its own. Not where the sandbox is
+ * gone and the host has a route to the address: that is another pod's by now. No process without prevResult.
+ */
+async function chainedWithoutRecord(
+  context: CallContext,
+  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
+): Promise<AttachmentSpec | undefined> {
+  const told = (sentParts(call, conf) ?? nothing).addresses.filter((address) => !isRecorded(key, address))
+  if (told.length === 0) return undefined
+  try {
+    const { addresses } = namedIn(await observeTables(context.cleanup))
+    const named = told.filter((address) => addresses.has(address))
+    const isLive = netnsState(identityOfNetns(call.netns)) === 'live'
+    const routed = isLive ? new Set() : await routedAddresses(context.cleanup, named)
+    const own = named.filter((address) => !routed.has(address))
+    return own.length === 0 ? undefined : { ...emptySpec(key), ips: own.map((address) => ({ address })) }
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${(error as Error).message}\n`)
+    return undefined
   }
 }
 

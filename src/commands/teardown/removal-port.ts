@@ -87,7 +87,7 @@ function teardownPort(context: CallContext, place: PlanPlace, { files, record }:
     },
     lookForDevice: async (moved) =>
       await lookForDevice(context, place, { moved, isLast: record.pendingCleanup !== undefined }),
-    lookAtElements: async () => await elementsWithoutRecord(context, files, key),
+    lookAtElements: async () => await elementsWithoutRecord(context, files, record),
     removeUpstream: async (upstream) => await removeUpstream(context.cleanup, { ...upstream, key }),
     withdraw: () => {
       try {
@@ -206,17 +206,22 @@ function unusedChains(key: AttachmentKey, chains: readonly string[]): readonly s
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
 /**
- * Elements of an attachment without a record, by its reservations and the name of its link. Two processes. What another
- * role has stays: a chained attachment has the ids of the main one, whose link this is.
+ * Elements of an attachment without a record, by its reservations, the addresses that were seen of it and the name of
+ * its link. Two processes. What another role has stays: a chained attachment has the ids of the main one, whose link
+ * this is.
  */
 async function elementsWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
-  key: AttachmentKey,
+  { key, seen }: AttachmentRecord,
 ): Promise<readonly Element[]> {
+  const addresses = [
+    ...reservedBy(key, directoryNameOf(files)),
+    ...(seen?.ips.map(({ address }) => bareAddress(address)) ?? []),
+  ]
   const found = orphanElements(await observeTables(context.cleanup), {
     portNames: reservedBy(key),
-    addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
+    addresses: addresses.filter((address) => !isRecorded(key, address)),
     link: hostLinkName(key),
   })
   const isOther = (other: AttachmentKey) => other.role !== key.role && sameKey({ ...other, role: key.role }, key)

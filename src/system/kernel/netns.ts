@@ -131,14 +131,33 @@ async function namedPaths(run: Run): Promise<ReadonlyMap<number, string>> {
   return new Map(entries.flatMap(({ name, id }) => (id === undefined ? [] : [[id, `${namedDirectory}/${name}`]])))
 }
 
-/** lsns is of util-linux, as nsenter. It says `unassigned` where there is no id. */
 async function processPaths(run: Run): Promise<ReadonlyMap<number, string>> {
+  return new Map((await namespacesOfProcesses(run)).flatMap(({ id, path }) => (id === undefined ? [] : [[id, path]])))
+}
+
+/** lsns is of util-linux, as nsenter. It says `unassigned` where there is no id. */
+async function namespacesOfProcesses(run: Run) {
   const { stdout } = await run({ file: 'lsns', args: ['-t', 'net', '-r', '-n', '-o', 'NETNSID,PID'] }).catch(
     withoutOutput,
   )
   const rows = stdout.split('\n').map((line) => line.split(' '))
-  const isRow = ([id = '', pid = '']: readonly string[]) => /^\d+$/.test(id) && /^\d+$/.test(pid)
-  return new Map(rows.filter(isRow).map(([id, pid]) => [Number(id), `/proc/${pid}/ns/net`]))
+  const isRow = ([, pid = '']: readonly string[]) => /^\d+$/.test(pid)
+  return rows.filter(isRow).map(([id = '', pid]) => {
+    return { id: /^\d+$/.test(id) ? Number(id) : undefined, path: `/proc/${pid}/ns/net` }
+  })
+}
+
+/**
+ * Paths of all namespaces but our own by their inodes, as far as they have a name or a process in them. One process;
+ * undefined where lsns tells nothing.
+ */
+export async function otherNamespaces(run: Run): Promise<ReadonlyMap<number, string> | undefined> {
+  const ofProcesses = await namespacesOfProcesses(run)
+  if (ofProcesses.length === 0) return undefined
+  const named = namesIn(namedDirectory).map((name) => `${namedDirectory}/${name}`)
+  const all = [...ofProcesses.map(({ path }) => path), ...named].map(identityOfNetns)
+  const others = all.filter((each) => netnsState(each) === 'live' && each.inode !== ownNetnsInode())
+  return new Map(others.map(({ inode, path }) => [inode, path]))
 }
 
 /** No other call needs lsns: an ADD is not refused for it. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the kernel, only where asked, and only at what is ours: named links, the pod, our table.
 
+import { asPrefix, bareAddress } from '../../cni/address.ts'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type ObservedTable } from '../../model/observed.ts'
 import type { TableFamily } from '../../model/tables.ts'
@@ -35,6 +36,13 @@ export async function observeHost(
   requireSeen(output, 'ip')
   const documents = readDocuments(output.stdout)
   return { links: readLinks(documents), routes: readRoutes(documents) }
+}
+
+/** Those of the addresses that the host has a route to of their own. One process, none for no address. */
+export async function routedAddresses(run: Run, addresses: readonly string[]): Promise<ReadonlySet<string>> {
+  const asked = addresses.map((address): RouteQuery => ['exact', asPrefix(address)])
+  const { routes } = await observeHost(run, [], asked)
+  return new Set([...routes.values()].flat().map(({ dst }) => bareAddress(dst)))
 }
 
 function ask(run: Run, queries: readonly string[]): Promise<Output> {
