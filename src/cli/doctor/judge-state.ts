@@ -77,7 +77,7 @@ function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts)
   const taken = pods.filter((each) => !isLost(each) && each.isTaken)
   return [
     ...lost.map((name): Found => {
-      return { id: 'interface-lost', on: name.pod, message: 'its interface on the node is gone', ...anew(name) }
+      return { id: 'interface-lost', on: name.pod, message: 'its interface is gone', ...anew(name) }
     }),
     // A missing host link explains differences inside the pod.
     ...pods

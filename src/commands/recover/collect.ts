@@ -32,7 +32,7 @@ import {
   rediscoveredReservations,
   youngestMs,
 } from '../../plan/recovery/verdicts.ts'
-import { cachedAddresses, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
+import { cachedAddresses, isMainOurs, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import {
   chainedFiles,
@@ -402,9 +402,8 @@ async function addressesIn(context: CallContext, path: string): Promise<readonly
  */
 export async function partsOfUnrecorded(context: CallContext): Promise<readonly Orphan[]> {
   const { orphans } = await findOrphans(context)
-  const remembered = allCachedAttachments().filter(
-    (cached) => isPartOurs(cached) && netnsState(identityOfNetns(cached.netns)) === 'live',
-  )
+  const behindOthers = allCachedAttachments().filter((cached) => isPartOurs(cached) && !isMainOurs(cached))
+  const remembered = behindOthers.filter(({ netns }) => netnsState(identityOfNetns(netns)) === 'live')
   const addresses = remembered.flatMap(cachedAddresses)
   return orphans.filter((orphan) => isLinkOfPod(orphan) || addresses.includes(orphan.name))
 }

@@ -137,7 +137,9 @@ describe('trestle uninstall', () => {
         const netns = host.pod('one')
         expect(runtime.tool('add', netns, ports)).toMatchObject({ code: 0 })
         rmSync(host.stateDir, { recursive: true })
-        expect(uninstall('--apply').stdout).toContain('  attached  rules for 10.79.0.2, without a record')
+        const { stdout } = uninstall('--apply')
+        expect(stdout).toContain('  attached  rules for 10.79.0.2, without a record')
+        expect(stdout).toContain(', 1 attached, 0 stay')
         expect(runtime.tool('del', netns, ports)).toMatchObject({ code: 0 })
         expect(uninstall('--apply').exitCode).toBe(0)
       } finally {
