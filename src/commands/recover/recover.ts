@@ -283,9 +283,9 @@ async function linksWithoutRecord(
   // All of them: a pod's link is on a bridge that has the gateways.
   const host = await observeHost(cleanup)
   const recorded = linksOf(records)
-  const all = names.flatMap((name): readonly LinkOf[] => {
-    const link = host.links.get(name)
-    if (link === undefined) return []
+  const asked = new Set(names)
+  const all = [...host.links.values()].flatMap((link): readonly LinkOf[] => {
+    if (!asked.has(link.name)) return []
     const key = keyOfHostLink(link.name, link.alias)
     if (key !== undefined) return isWithoutRecord(key) ? [{ key, link, isNamed: true }] : []
     const isOurs = hostLinkPattern.test(link.name) && link.alias === undefined && !recorded.has(link.name)
