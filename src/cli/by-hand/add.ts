@@ -73,7 +73,7 @@ async function add(input: Input, network: Network, pod: Pod): Promise<number> {
   if (!isNew) await requireFree(runners, pod, place)
   const about = { network, pod, attachment: { ...place, ...asked }, isNew }
   try {
-    if (isNew) await makePod(runners.run, pod)
+    if (isNew) await makePod(runners.undo, pod)
     const result = await addList(runtime, about.attachment)
     keep(network, about.attachment, result)
     return printAdded(input, about, result)

@@ -207,6 +207,8 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     expect(kept.filter((name) => /10\.80|8001|networks\/taken\/\w+\/./.test(name))).toEqual([])
     writeFileSync(runtime.file, converted)
     expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted', 'ours'] })
+    // With it goes the namespace that `add` has made.
+    expect(runtime.command('del', 'other', 'b').code).toBe(0)
     host.run('rm', ['-rf', '/var/lib/cni/networks/other'])
   })
 

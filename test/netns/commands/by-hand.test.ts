@@ -286,6 +286,8 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     const before = snapshot(host)
     for (const wait of [
       `until [ -e ${directory}/runs ]; do sleep 0.01; done`,
+      // The namespace is there, and not yet noted.
+      'until [ -e /run/netns/web ]; do :; done',
       'sleep 0.15',
       'sleep 0.25',
       'sleep 0.4',
