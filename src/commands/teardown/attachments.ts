@@ -40,6 +40,7 @@ const patienceMs = 5000
 /** How many attachments are torn down side by side: each is a few processes. */
 const atOnce = 8
 
+/** A loaded kernel takes a second or more to remove the links of a namespace that ended: two at most are waited. */
 const [mostLooks, pauseMs] = [40, 50]
 
 /**

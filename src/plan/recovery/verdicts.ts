@@ -225,7 +225,7 @@ export function judgeAttachment({ record, netns, host, isListed, isOld }: Attach
       ? say('keep', 'its network namespace exists')
       : say('report', `the runtime does not list it, but its network namespace ${record.netns.path} exists`)
   }
-  if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
+  if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here, or a process holds it')
   if (!isOld) return say('keep', 'younger than five minutes')
   return say('collect', `${isListed === undefined ? 'its' : 'unlisted, and its'} network namespace is gone${lease}`)
 }
