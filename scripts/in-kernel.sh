@@ -125,7 +125,9 @@ done >"$root/env"
 daemon=$!
 for _ in $(seq 50); do [ ! -S "$work/fs" ] || break; sleep 0.1; done
 memory=${IN_KERNEL_MEMORY:-3G}
-timeout --foreground "${IN_KERNEL_SECONDS:-2400}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$memory" -no-reboot -nodefaults -display none \
+# The guest's clock counts instructions, one a nanosecond: emulation, however slow on a busy machine, ends no call at its deadline
+# (qemu(1), -icount). Of several processors one is emulated at a time then, so the guest has one.
+timeout --foreground "${IN_KERNEL_SECONDS:-2400}" qemu-system-x86_64 -accel tcg,thread=single -icount shift=0 -cpu max -smp 1 -m "$memory" -no-reboot -nodefaults -display none \
   -object memory-backend-memfd,id=mem,size="$memory",share=on -numa node,memdev=mem \
   -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=root \
   -device virtio-serial-pci -chardev stdio,id=out,signal=off -device virtconsole,chardev=out \

@@ -68,8 +68,6 @@ export default defineConfig({
           ...kernels.test,
           include: [...kernels.test.include, 'test/netns/interface/vlan.test.ts'],
           testTimeout: 900_000,
-          // For truths, not timings: emulated on a busy machine, a call can miss its deadline of 20 s.
-          retry: 1,
           setupFiles: ['test/kernels/warm.ts'],
         },
       },
