@@ -17,7 +17,7 @@ it.each(ofThisPart(sets))(
   '$title: the first ADD of a node, at a process that it starts',
   async (set) => {
     const onNode = async (play: (node: Awaited<ReturnType<typeof openFaultNode>>) => Promise<readonly string[]>) => {
-      const node = await openFaultNode(set, true)
+      const node = await openFaultNode(set, 'none')
       try {
         return await play(node)
       } finally {

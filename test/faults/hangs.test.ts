@@ -12,14 +12,15 @@ import type { ToolCall } from '../support/faults/faults.ts'
 const minutes = 60_000
 /** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. */
 const limitMs = 20_000 + 10_000
-/** The streams of more nodes would be what keeps the machine busy. */
+/** The streams of more nodes, or quicker ones, would be what keeps the machine busy. */
 const atOnce = 12
+const talking = { everyMs: 200 }
 const sets: readonly FeatureSet[] = isLong ? Object.values(featureSets) : [featureSets.whole]
 
 it.each(sets)(
   '$title: every verb ends within its deadline, and leaves nothing half done',
   async (set) => {
-    const found = await onNode(openFaultNode(set), async (node) => {
+    const found = await onNode(openFaultNode(set, talking), async (node) => {
       const wrong: string[] = []
       const strikes: [RoundVerb, Strike][] = []
       for (const verb of roundVerbs) {
@@ -49,7 +50,7 @@ async function struckSideBySide(
   const played = strikes.map(async ([verb, strike]) => {
     const tell = (ms: number) => late.push(`${verb}, ${strike.what}: took ${ms} ms`)
     const waiting = sideBySide(strike, { ready, ended, late: tell })
-    const opening = opened.then(() => openFaultNode(set))
+    const opening = opened.then(() => openFaultNode(set, talking))
     opened = opening
     return await onNode(opening, (node) => wrongOf(node, { verb, strikes: [waiting] }))
   })

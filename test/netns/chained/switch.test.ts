@@ -115,7 +115,7 @@ async function endStreams(number: number, pod: Pod): Promise<void> {
 
 /** Every stream gets echoes from now on, and none has broken. */
 async function expectAllFlow(): Promise<void> {
-  await Promise.all([far, ...live().map(({ streams }) => streams)].map((each) => each.settled(10)))
+  await Promise.all([far, ...live().map(({ streams }) => streams)].map((each) => each.settled(500)))
   expect([far.broken, live().flatMap(({ streams }) => streams.broken)]).toEqual([[], []])
 }
 

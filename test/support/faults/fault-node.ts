@@ -41,11 +41,11 @@ const neighbour = {
 /** No streams. */
 const silence = { count: 0, broken: async (): Promise<readonly string[]> => [], close: () => undefined }
 
-/**
- * Opens the node and starts the streams; `isEmpty`: with neither streams nor pods that were there before. Close it with
- * `close`.
- */
-export async function openFaultNode(set: FeatureSet, isEmpty = false) {
+/** How often the streams of a node send; none: neither streams nor pods that were there before. */
+export type Talk = { readonly everyMs: number } | 'none'
+
+/** Opens the node and starts the streams. Close it with `close`. */
+export async function openFaultNode(set: FeatureSet, talking: Talk = { everyMs: 50 }) {
   const host = openHost()
   const ipam = installIpam(leasing)
   const faults = openFaults(`${ipam.path}/scripted`)
@@ -54,9 +54,10 @@ export async function openFaultNode(set: FeatureSet, isEmpty = false) {
     ['a', 'b', 'y', 'z', 'near'].map((name) => [name, host.pod(name)]),
   )
   const calls = callsOn(host, { set, pods, path: ipam.path })
-  const { addresses, talk } = isEmpty
-    ? { addresses: [], talk: silence }
-    : await populate({ host, set, internet, pods, addList: calls.addList })
+  const { addresses, talk } =
+    talking === 'none'
+      ? { addresses: [], talk: silence }
+      : await populate({ host, set, internet, pods, addList: calls.addList, ...talking })
   let nets = 0
   const close = (): void => {
     talk.close()
@@ -84,12 +85,13 @@ async function populate(of: {
   internet: string
   pods: Readonly<Record<string, string>>
   addList: ReturnType<typeof callsOn>['addList']
+  everyMs: number
 }) {
-  const { host, set, pods, internet, addList } = of
+  const { host, set, pods, internet, addList, everyMs } = of
   mustWork('the neighbour', host.cni('ADD', neighbour, { id: 'near', netns: pods['near'] ?? '' }))
   const y = mustWork('y', addList(steadyNet, 'y', set.hasPorts ? hostPorts.before : undefined))
   const z = mustWork('z', addList(steadyNet, 'z'))
-  const talk = await startTalk({ internet, pods, hasPorts: set.hasPorts, address: addressOf(y) })
+  const talk = await startTalk({ internet, pods, hasPorts: set.hasPorts, address: addressOf(y), everyMs })
   return { addresses: [addressOf(y), addressOf(z)], talk }
 }
 
@@ -149,11 +151,12 @@ interface Talkers {
   readonly hasPorts: boolean
   /** Of y. */
   readonly address: string
+  readonly everyMs: number
 }
 
 /** Streams between y and z, and from outside to the neighbour's host port and y's. */
 async function startTalk(of: Talkers) {
-  const open = (netns: string | undefined) => openStreams(netns ?? '', echoPort, lifetimeMs)
+  const open = (netns: string | undefined) => openStreams(netns ?? '', echoPort, { everyMs: of.everyMs, lifetimeMs })
   const [far, near, y, z] = [
     await open(of.internet),
     await open(of.pods['near']),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections and UDP flows that live long: a byte or a numbered datagram every 50 ms, echoed by the other side.
+// TCP connections and UDP flows that live long: a byte or a numbered datagram every so often, echoed by the other side.
 // A connection that ends, or that gets no echo for fifteen seconds, is broken. A flow is that too, and one that loses a
 // datagram: one that was sent a second later has its echo. So nothing is broken that is only slow.
 
@@ -7,7 +7,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 
 const source = `
   const net = require('net')
-  const [listenOn, lifetimeMs] = process.argv.slice(1).map(Number)
+  const [listenOn, everyMs, lifetimeMs] = process.argv.slice(1).map(Number)
+  const inASecond = 1000 / everyMs
   net.createServer((s) => s.on('error', () => {}).pipe(s)).listen(listenOn, '::', () => console.log('listening'))
   const echo = require('dgram').createSocket('udp6')
   echo.on('message', (text, from) => echo.send(text, from.port, from.address)).bind(listenOn, '::')
@@ -25,7 +26,7 @@ const source = `
     open.set(name, o)
     s.on('error', (e) => broken(name, o, e.code)).on('close', () => broken(name, o, 'closed'))
     s.on('data', (part) => { o.echoes += part.length; o.at = Date.now() })
-    s.on('connect', () => setInterval(() => open.get(name) === o && s.write('.'), 50))
+    s.on('connect', () => setInterval(() => open.get(name) === o && s.write('.'), everyMs))
   }
   const startUdp = (name, port, address) => {
     const s = require('dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
@@ -37,17 +38,17 @@ const source = `
       if (!sent.delete(Number(text))) return
       o.echoes += 1
       o.at = Date.now()
-      for (const each of sent.keys()) if (each + 20 <= Number(text)) return broken(name, o, 'datagram ' + each + ' lost')
+      for (const each of sent.keys()) if (each + inASecond <= Number(text)) return broken(name, o, 'datagram ' + each + ' lost')
     })
     let next = 0
-    setInterval(() => { if (open.get(name) === o) { sent.add(next); s.send(String(next++), port, address) } }, 50)
+    setInterval(() => { if (open.get(name) === o) { sent.add(next); s.send(String(next++), port, address) } }, everyMs)
   }
   setInterval(() => open.forEach((o, name) => Date.now() - o.at > 15000 && broken(name, o, 'silent after ' + o.echoes)), 100)
   setInterval(() => open.forEach((o, name) => o.echoes > 0 && console.log('echoes ' + name + ' ' + o.echoes)), 200)
-  const settle = (id, more) => {
-    const all = [...open.values()].map((o) => [o, o.echoes + more])
+  const settle = (id, forMs) => {
+    const all = [...open.values()].map((o) => [o, o.echoes + forMs / everyMs])
     const isDone = ([o, echoes]) => o.echoes >= echoes || !new Set(open.values()).has(o)
-    const look = setInterval(() => { if (all.every(isDone)) { clearInterval(look); console.log('done ' + id) } }, 50)
+    const look = setInterval(() => { if (all.every(isDone)) { clearInterval(look); console.log('done ' + id) } }, everyMs)
   }
   const stop = (id, name) => {
     const o = open.get(name)
@@ -66,13 +67,13 @@ const source = `
 
 /**
  * A process in a namespace that echoes on `port` and keeps streams. `broken`: one line for each stream that broke.
- * It ends by itself after `lifetimeMs`.
+ * Its streams send `everyMs`, and it ends by itself after `lifetimeMs`.
  */
-export async function openStreams(netns: string, port: number, lifetimeMs = 600_000) {
+export async function openStreams(netns: string, port: number, { everyMs = 50, lifetimeMs = 600_000 } = {}) {
   const broken: string[] = []
   const echoes = new Map<string, number>()
   const waiting = new Map<string, () => void>()
-  const args = [`--net=${netns}`, '--', process.execPath, '-e', source, `${port}`, `${lifetimeMs}`]
+  const args = [`--net=${netns}`, '--', process.execPath, '-e', source, `${port}`, `${everyMs}`, `${lifetimeMs}`]
   const child: ChildProcess = spawn('nsenter', args, { stdio: ['pipe', 'pipe', 'inherit'] })
   let rest = ''
   await new Promise<void>((resolve, reject) => {
@@ -110,8 +111,11 @@ export async function openStreams(netns: string, port: number, lifetimeMs = 600_
       say(`udp ${name} ${target.port} ${target.address}`),
     /** Ends a stream on purpose: it is not broken. What ends the other side's process waits for it. */
     stop: (name: string): Promise<void> => done('stop', name),
-    /** Resolves when every stream has had so many more echoes, or is reported in `broken`; 40 show every datagram until now. */
-    settled: (more = 40): Promise<void> => done('settle', `${more}`),
+    /**
+     * Resolves when every stream has had the echoes of so much more time, or is reported in `broken`; two seconds show
+     * every datagram until now.
+     */
+    settled: (forMs = 2000): Promise<void> => done('settle', `${forMs}`),
     close: () => {
       child.kill('SIGKILL')
     },
