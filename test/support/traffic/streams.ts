@@ -43,7 +43,7 @@ const source = `
     let next = 0
     setInterval(() => { if (open.get(name) === o) { sent.add(next); s.send(String(next++), port, address) } }, everyMs)
   }
-  setInterval(() => open.forEach((o, name) => Date.now() - o.at > 15000 && broken(name, o, 'silent after ' + o.echoes)), 100)
+  setInterval(() => open.forEach((o, name) => Date.now() - o.at > 15000 && broken(name, o, 'silent after ' + o.echoes)), 1000)
   setInterval(() => open.forEach((o, name) => o.echoes > 0 && console.log('echoes ' + name + ' ' + o.echoes)), 200)
   const settle = (id, forMs) => {
     const all = [...open.values()].map((o) => [o, o.echoes + forMs / everyMs])
