@@ -5,7 +5,7 @@
 // for all but unit tests.
 // usage: npm run mutants -- [--only PATTERN]
 //   --only PATTERN   the mutants whose table, name, module or test matches this regular expression
-// Last line: the counts. Exit code 1 when a mutant survived or could not be judged, or none matches, 2 on a usage error.
+// At the end those that no test caught; last line: the counts. Exit code 1 when a mutant survived or could not be judged, or none matches, 2 on a usage error.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -162,6 +162,7 @@ if (mutants.some(({ project }) => project !== 'unit')) {
 }
 const unsound = unsoundTests(tree, mutants)
 const counts = { caught: 0, survived: 0, 'not judged': 0 }
+const missed = []
 for (const { table, name, project, caughtBy } of mutants) {
   const start = performance.now()
   writeFileSync(join(tree, 'mutant'), name)
@@ -173,7 +174,10 @@ for (const { table, name, project, caughtBy } of mutants) {
   const seconds = ((performance.now() - start) / 1000).toFixed(0)
   console.log(`${verdict.padEnd(10)} ${seconds.padStart(4)} s  ${table}: ${name}`)
   console.log(`                   ${keyOf(caughtBy).replace('test/', '')}`)
-  if (verdict !== 'caught') console.log(tail(output))
+  if (verdict === 'caught') continue
+  console.log(tail(output))
+  missed.push(`${verdict}: ${table}: ${name}`)
 }
+console.log(['', ...missed].join('\n'))
 console.log(`\n${counts.caught} caught, ${counts.survived} survived, ${counts['not judged']} not judged`)
 process.exitCode = counts.survived + counts['not judged'] > 0 || mutants.length === 0 ? 1 : 0

@@ -97,11 +97,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'args.cni switches tuning on where nobody configured it',
     module: 'src/features/tuning.ts',
-    wraps: 'readTuning',
-    by: (original) => (raw, invocation, stdin) => {
-      const isAsked = raw.tuning === undefined && raw.args?.cni !== undefined
-      return original(isAsked ? { ...raw, tuning: {} } : raw, invocation, stdin)
-    },
+    wraps: 'withoutUnreadArgs',
+    by: (original) => (root) =>
+      root['tuning'] === undefined && root['args'] !== undefined ? { ...root, tuning: {} } : original(root),
     caughtBy: {
       file: 'test/netns/chained/args-cni.test.ts',
       test: 'changes no sysctl and no link setting without a tuning key',
