@@ -13,10 +13,11 @@ const lookBesideTool = {
   test: 'is beside the last tool, when that is at work',
 } as const
 
+/** Of the call's own state directory: processes of other tests on the machine have others. */
 function hasCallFile(pid: string): boolean {
   try {
     const links = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
-    return links.some((link) => link.includes('/call.'))
+    return links.some((link) => link.startsWith(`${process.env['TRESTLE_STATE_DIR']}/call.`))
   } catch {
     return false
   }

@@ -182,12 +182,10 @@ function finished(
   args: readonly string[],
   options: { input: string; env?: Record<string, string>; extendEnv?: boolean },
 ): Finished {
-  const { exitCode, stdout, stderr } = execaSync(file, args, {
-    ...options,
-    reject: false,
-    stripFinalNewline: false,
-    timeout: 60_000,
-  })
+  const ended = execaSync(file, args, { ...options, reject: false, stripFinalNewline: false, timeout: 60_000 })
+  const { exitCode, stdout } = ended
+  // A signal, the bound, or no process at all: only execa says which.
+  const stderr = exitCode === undefined ? `${ended.stderr}${ended.shortMessage}` : ended.stderr
   return { code: exitCode ?? -1, stdout, stderr, json: asPublished(parse(stdout), exitCode ?? -1) }
 }
 
