@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two damages of a node at once: no live pod's address or host port is given to another, every DEL succeeds, and nothing
 // is left after it, or after `trestle gc` where no DEL comes.
-// TRESTLE_TEST_FULL=1 plays every pair both ways; else a part of them that the printed seed chooses. That takes hours:
-// TRESTLE_TEST_PART=3/20 plays every twentieth story from the third on, so that a run can be split and gone on with.
+// TRESTLE_TEST_FULL=1 plays every pair both ways, which takes two hours of a processor; else a part of them that the
+// printed seed chooses. TRESTLE_TEST_PART=3/20 plays every twentieth story from the third on, so that a run can be split.
 
 import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
