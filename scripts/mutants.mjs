@@ -5,7 +5,8 @@
 // for all but unit tests.
 // usage: npm run mutants -- [--only PATTERN]
 //   --only PATTERN   the mutants whose table, name, module or test matches this regular expression
-// At the end those that no test caught; last line: the counts. Exit code 1 when a mutant survived or could not be judged, or none matches, 2 on a usage error.
+// At the end those that no test caught; last line: the counts. Exit code 1 when a mutant survived or could not be judged,
+// or none matches, 2 on a usage error.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -178,6 +179,6 @@ for (const { table, name, project, caughtBy } of mutants) {
   console.log(tail(output))
   missed.push(`${verdict}: ${table}: ${name}`)
 }
-console.log(['', ...missed].join('\n'))
+for (const each of missed) console.log(each)
 console.log(`\n${counts.caught} caught, ${counts.survived} survived, ${counts['not judged']} not judged`)
 process.exitCode = counts.survived + counts['not judged'] > 0 || mutants.length === 0 ? 1 : 0
