@@ -5,6 +5,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openCri } from '../support/cri.ts'
+import { startedLongAgo } from '../support/faults/process-identities.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 import { removePod, runPod } from './lab/pods.ts'
 
@@ -57,7 +58,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
   const verdictOf = async (id: string) => (await gc()).find(({ containerId }) => containerId === id)
   /** As if ADD had been long ago. */
   const makeOld = (id: string) => {
-    const change = 's/"startTime":"[0-9]*"/"startTime":"1"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00Z"/'
+    const change = `s/"startTime":"[0-9]*"/"startTime":"${startedLongAgo}"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00Z"/`
     return lab.run('sed', ['-i', change, `/run/trestle/networks/e2e/attachments/${id}:eth0`])
   }
   /** The process ends, and with it its namespace: nobody calls the plugin. */

@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'gcnet', type: 'trestle', podcidr: '10.66.0.0/24' }
@@ -29,7 +30,7 @@ describe('the commands that look after state', () => {
   const makeOld = (label: string) => {
     const file = `${host.stateDir}/networks/gcnet/attachments/${label}:eth0`
     const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
-    const writer = { ...(record['writer'] as object), startTime: '1' }
+    const writer = { ...(record['writer'] as object), startTime: startedLongAgo }
     writeFileSync(file, JSON.stringify({ ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }))
   }
 

@@ -4,6 +4,7 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode, podArgs } from '../../support/doctor-node.ts'
+import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { serve } from '../../support/traffic/traffic.ts'
 
@@ -71,7 +72,11 @@ describe('addresses and ports', () => {
     node.addPod('b')
     const file = `${node.stateDir}/networks/pods/attachments/a:eth0`
     const record = JSON.parse(readFileSync(file, 'utf8')) as { writer: object }
-    const old = { ...record, writer: { ...record.writer, startTime: '1' }, createdAt: '2020-01-01T00:00:00.000Z' }
+    const old = {
+      ...record,
+      writer: { ...record.writer, startTime: startedLongAgo },
+      createdAt: '2020-01-01T00:00:00.000Z',
+    }
     writeFileSync(file, JSON.stringify(old))
     node.removePod(netns)
     const { ids, findings } = node.doctor()

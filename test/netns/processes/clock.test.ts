@@ -4,7 +4,14 @@
 
 import { lutimesSync, mkdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, livingStamp, rewrite, stateOf, unseenStamp } from '../../support/faults/process-identities.ts'
+import {
+  holdLock,
+  livingStamp,
+  rewrite,
+  startedLongAgo,
+  stateOf,
+  unseenStamp,
+} from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
@@ -26,7 +33,7 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
 
   const shifted = () => Date.now() / 1000 + shiftS
   const shiftFile = (file: string): void => lutimesSync(file, shifted(), shifted())
-  /** A record written `startTime` ticks after boot, by the clock as it was. */
+  /** A record whose writer started `startTime` ticks after boot, by the clock as it was. */
   const shiftRecord = (file: string, startTime: string): void => {
     const createdAt = new Date(shifted() * 1000).toISOString()
     rewrite(file, (record) => ({ ...record, createdAt, writer: { ...(record['writer'] as object), startTime } }))
@@ -38,7 +45,7 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
   it('makes no young attachment old, and no old one young', () => {
     const [young, old] = ['c1', 'c2'].map((id) => attach(host, netConf(), { id }))
     shiftRecord(state.finished('c1'), livingStamp().startTime)
-    shiftRecord(state.finished('c2'), '1')
+    shiftRecord(state.finished('c2'), startedLongAgo)
     for (const pod of [young, old]) if (pod) host.removePod(pod.netns)
     expect(gc()).toContain('1 collected, 0 to look at, 1 kept')
     expect(state.names('attachments')).toEqual(['c1:eth0'])
@@ -46,7 +53,7 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
 
   it('leaves a live pod all it has', () => {
     const pod = attach(host, netConf())
-    shiftRecord(state.finished('c1'), '1')
+    shiftRecord(state.finished('c1'), startedLongAgo)
     expect(gc()).toContain('0 collected, 0 to look at, 1 kept')
     expect(attach(host, netConf(), { id: 'c2' }).address).not.toBe(pod.address)
     expectSilent(later(host, 'CHECK', { conf: netConf(), pod }))

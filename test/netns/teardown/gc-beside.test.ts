@@ -3,7 +3,14 @@
 
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { livingStamp, makeOld, rewrite, stateOf, until } from '../../support/faults/process-identities.ts'
+import {
+  livingStamp,
+  makeOld,
+  rewrite,
+  startedLongAgo,
+  stateOf,
+  until,
+} from '../../support/faults/process-identities.ts'
 import { isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
@@ -48,7 +55,7 @@ describe('gc beside another call', () => {
     const state = stateOf(host, 'net')
     const [dead] = [attach(host, withPort, { id: 'dead' }), attach(host, netConf(), { id: 'c1' })]
     rewrite(state.finished('dead'), (record) => {
-      const writer = { ...(record['writer'] as object), startTime: '1' }
+      const writer = { ...(record['writer'] as object), startTime: startedLongAgo }
       return { ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }
     })
     host.removePod(dead.netns)

@@ -13,7 +13,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { livingStamp, makePending, stateOf } from '../faults/process-identities.ts'
+import { livingStamp, makePending, startedLongAgo, stateOf } from '../faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../host.ts'
 import { attach, type Pod } from '../traffic/pods.ts'
 
@@ -120,7 +120,7 @@ export function makeStateOld(directory: string): void {
     if (!existsSync(file) || !lstatSync(file).isFile() || lstatSync(file).size > 100_000) continue
     const text = readFileSync(file, 'utf8')
     const old = text
-      .replace(/"startTime":"\d+"/g, '"startTime":"1"')
+      .replace(/"startTime":"\d+"/g, `"startTime":"${startedLongAgo}"`)
       .replace(/"createdAt":"[^"]*"/g, `"createdAt":"2020-01-01T00:00:00Z"`)
     if (old !== text) writeFileSync(file, old)
   }

@@ -28,9 +28,15 @@ export function livingStamp() {
   }
 }
 
+/**
+ * When a process of long ago started, in ticks since boot (proc_pid_stat(5), field 22): a day before it, since the
+ * machine may have started just now.
+ */
+export const startedLongAgo = '-8640000'
+
 /** A process of another pid namespace: nothing here tells whether it lives. */
 export function unseenStamp() {
-  return { ...livingStamp(), pid: 7, startTime: '1', pidNamespace: 'pid:[1]' }
+  return { ...livingStamp(), pid: 7, startTime: startedLongAgo, pidNamespace: 'pid:[1]' }
 }
 
 /** Makes a lock's file as its holder has it. Let it go with the returned function. */

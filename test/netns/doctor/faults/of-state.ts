@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // State that was damaged, and addresses and ports that are held for nobody or are all in use.
 
+import { startedLongAgo } from '../../../support/faults/process-identities.ts'
 import type { Fault } from './fault.ts'
 
 const records = '$TRESTLE_STATE_DIR/networks/pods'
@@ -49,7 +50,7 @@ export const stateFaults: readonly Fault[] = [
     source: 'kubernetes/kubernetes#86944',
     make: [
       'add gone',
-      `sed -i -E 's/"startTime":"[0-9]*"/"startTime":"1"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00.000Z"/' ${records}/attachments/gone:eth0`,
+      `sed -i -E 's/"startTime":"[0-9]*"/"startTime":"${startedLongAgo}"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00.000Z"/' ${records}/attachments/gone:eth0`,
       'ip netns del $NODE-gone',
     ].join(' && '),
     doctor: ['dead-attachments'],
