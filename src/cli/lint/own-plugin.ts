@@ -202,7 +202,7 @@ const featureKeys = [
 ]
 
 /** Keys of modes without an end of the interface on the host. */
-const hostEndKeys = [...bridgeKeys, 'isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall', 'allowOverlap']
+const hostEndKeys = [...bridgeKeys, 'isGateway', 'ipMasq', 'nonMasqueradeCIDRs', 'portmap', 'firewall']
 
 /** Keys of one mode alone. */
 const masterKeys = ['master', 'macvlanMode']

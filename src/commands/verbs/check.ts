@@ -81,7 +81,8 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
 function whyWithoutSpec({ spec, seen, otherFormat, key }: AttachmentRecord): string | undefined {
   if (otherFormat !== undefined) return `the record is of format ${otherFormat}: only reservations are compared`
   if (spec !== undefined || key.role !== 'main') return undefined
-  return `the record was lost: ${seen === undefined ? 'only reservations are' : 'what was seen of it then is'} compared`
+  const compared = seen === undefined ? 'reservations alone' : 'what trestle found of it after the loss'
+  return `the record was lost: CHECK compares ${compared}`
 }
 
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
@@ -97,7 +98,8 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const expected = expectedBy(prevResult, known, call.netns)
   const now = readNetwork(known.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
-  const { network, beside } = networkOfPod(context, { now, made: record.network, all })
+  const addresses = expected.spec.ips.map(({ address }) => bareAddress(address))
+  const { network, beside } = networkOfPod(context, { now, made: record.network, addresses, all })
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
   const cached = cachedAttachment(record.key)
   const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached, conf))
@@ -112,17 +114,23 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   return [...pending, ...reserved, ...expected.missing, ...found, ...accepts]
 }
 
+/** `now`: the attachment's network as it is configured; `made`: as it was at its ADD. `addresses`: without prefix. */
+interface NetworksAround {
+  readonly now: NetworkSpec | undefined
+  readonly made: NetworkSpec | undefined
+  readonly addresses: readonly string[]
+  readonly all: readonly NetworkSpec[]
+}
+
 /**
  * The network as the attachment needs it: of the configuration of its ADD, where that is over. `beside`: the networks
  * whose rules are in the table with those, since ranges that overlap are taken apart together.
  */
-function networkOfPod(
-  context: CallContext,
-  { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
-) {
+function networkOfPod(context: CallContext, { now, made, addresses, all }: NetworksAround) {
   if (now === undefined) return { network: now, beside: [] }
   const isAsMade = made === undefined || isSameNetwork(now, made)
-  const network = isAsMade ? now : asEarlier(now, made, earlierNetworks(all, [made])[0])
+  const part = isAsMade ? undefined : earlierNetworks(all, [made])[0]
+  const network = isAsMade ? now : asEarlier(now, { made, part, addresses })
   const isAlone = network === now && !all.some((other) => other.name !== now.name && sharesSubnet(now, other))
   return { network, beside: isAlone ? [] : [...all, ...earlierInUse(context, all)] }
 }

@@ -177,7 +177,10 @@ function usersOf(bridge: string, ports: readonly AddressedLink[]): string {
   )
 }
 
-/** An unused bridge goes whole: its other addresses and settings are of the same past. */
+/**
+ * An unused bridge goes whole: its other addresses and settings are of the same past. Where the gateway stays and its
+ * prefix alone changes, nobody takes it off by hand: no pod would have it until the next ADD.
+ */
 function cure({
   bridge,
   foreign,
@@ -187,14 +190,24 @@ function cure({
   foreign: readonly string[]
   ports: readonly unknown[]
 }) {
-  const removal =
-    ports.length === 0
-      ? `the bridge: ip link del ${bridge.name}`
-      : `the address: ${foreign.map((cidr) => `ip addr del ${cidr} dev ${bridge.name}`).join('; ')}`
+  const others = 'use another "bridge"'
+  if (ports.length === 0) return `${others}, set "forceAddress": true, or remove the bridge: ip link del ${bridge.name}`
   const kept = new Set(bridge.addresses.map(bareAddress))
-  const isCut = ports.length > 0 && foreign.some((cidr) => !kept.has(bareAddress(cidr)))
-  const note = isCut ? '; with the last two, pods that are plugged in lose their gateway' : ''
-  return `use another "bridge", set "forceAddress": true, or remove ${removal}${note}`
+  const replaced = foreign.filter((cidr) => !kept.has(bareAddress(cidr)))
+  if (replaced.length > 0) {
+    const removal = foreign.map((cidr) => `ip addr del ${cidr} dev ${bridge.name}`).join('; ')
+    const note = 'with the last two, pods that are plugged in lose their gateway'
+    return `${others}, set "forceAddress": true, or remove the address: ${removal}; ${note}`
+  }
+  const shrunk = foreign.flatMap((cidr) => bridge.addresses.filter((now) => isNarrower(now, cidr)))
+  const note = shrunk.length > 0 ? `pods outside of ${shrunk.join(', ')} are cut off` : 'no pod loses anything'
+  return `${others}, or set "forceAddress": true, with which ${note}`
+}
+
+/** Whether an address of a bridge is the other one with a smaller range. */
+function isNarrower(now: string, former: string): boolean {
+  const lengthOf = (cidr: string) => parseCidr(cidr)?.prefixLength ?? 0
+  return bareAddress(now) === bareAddress(former) && lengthOf(now) > lengthOf(former)
 }
 
 function noBridge(name: string, kind: string | undefined): CniError {

@@ -14,9 +14,9 @@ import { addressesInTheWay } from '../ipam/bridge-addresses.ts'
  * The parts of `made`, networks as live attachments were made with them (newest first), that `current`, the networks
  * as they are configured now, does not cover: a bridge of another name or VLAN, gateways that are none of today's, and
  * the ranges that are in none of today's.
- * ipMasq that was switched off is off for these, too, unless today's bridge and range are others altogether: two
- * configurations with one name, where each ADD would undo the other's. The ranges are apart from those
- * of `current`: an ADD says its elements without looking, and interval sets refuse an overlap.
+ * ipMasq that was switched off is off for these, too, unless today's place and range are others altogether: two
+ * configurations with one name, where each ADD would undo the other's, or a mode that does not read ipMasq. The ranges
+ * are apart from those of `current`: an ADD says its elements without looking, and interval sets refuse an overlap.
  */
 export function earlierNetworks(current: readonly NetworkSpec[], made: readonly NetworkSpec[]): readonly NetworkSpec[] {
   const now = new Map(current.map((network) => [network.name, network]))
@@ -54,14 +54,25 @@ function gatewaysBeside(newer: readonly string[], bridge: BridgeSpec | undefined
   return addresses.filter((address) => !newer.includes(address) && !replaced.includes(address))
 }
 
+/** An attachment: the network of its ADD, what it needs of that beyond today's (`earlierNetworks`), its addresses. */
+interface Made {
+  readonly made: NetworkSpec
+  readonly part: NetworkSpec | undefined
+  readonly addresses: readonly string[]
+}
+
 /**
- * What an attachment of the network `made` has of it today, `now`, and of `part`, what it needs of before. An address
- * of the same link that was replaced (forceAddress) was its gateway.
+ * What an attachment has of its network today, `now`, and of before. An address of the same link that was replaced
+ * (forceAddress), also by one whose prefix leaves the attachment out, was its gateway.
  */
-export function asEarlier(now: NetworkSpec, made: NetworkSpec, part: NetworkSpec | undefined): NetworkSpec {
+export function asEarlier(now: NetworkSpec, { made, part, addresses }: Made): NetworkSpec {
   if (made.bridge === undefined || now.bridge === undefined || placeOf(made) !== placeOf(now)) return part ?? now
-  const there = new Set(now.bridge.addresses.map(bareAddress))
-  const gone = made.bridge.addresses.filter((cidr) => !there.has(bareAddress(cidr)))
+  const today = now.bridge.addresses
+  const gone = made.bridge.addresses.filter((gateway) => {
+    const pods = addresses.filter((address) => isOverlap(gateway, address))
+    const isThere = (cidr: string) => pods.every((address) => isOverlap(cidr, address))
+    return !today.some((cidr) => bareAddress(cidr) === bareAddress(gateway) && isThere(cidr))
+  })
   if (part === undefined && gone.length === 0) return now
   return { ...now, ...part, bridge: { ...now.bridge, addresses: [...now.bridge.addresses, ...gone] } }
 }
@@ -87,7 +98,7 @@ interface Part {
 }
 
 function partOf({ old, today, current, isMoved, bridge }: Part): readonly NetworkSpec[] {
-  const isOther = isMoved && areApart(old.bridge?.addresses ?? [], today.bridge?.addresses ?? [])
+  const isOther = isAnother(old, today)
   const isLeft = (now: unknown) => isOther || now !== undefined
   const subnets = isLeft(today.masquerade)
     ? without(old.masquerade?.subnets, current, ({ masquerade }) => masquerade?.subnets)
@@ -137,9 +148,20 @@ function acceptsOf(
   }
 }
 
-/** Whether no range of the one is in the other's. Without addresses there is nothing to tell. */
-function areApart(old: readonly string[], now: readonly string[]): boolean {
-  return old.length > 0 && now.length > 0 && !old.some((one) => now.some((other) => isOverlap(one, other)))
+/**
+ * Whether today's network is another one under the same name: in another place, without any range of the old one. In a
+ * place without gateways on the host (macvlan, host-device, layer 2) nothing is said of the old ranges.
+ */
+function isAnother(old: NetworkSpec, today: NetworkSpec): boolean {
+  const isRouted = old.ranges !== undefined
+  // Chained networks have no place of ours.
+  if (old.bridge === undefined && !isRouted) return false
+  const isElsewhere = placeOf(old) !== placeOf(today) || (isRouted && today.ranges === undefined)
+  return isElsewhere && !gatewaysOf(old).some((one) => gatewaysOf(today).some((other) => isOverlap(one, other)))
+}
+
+function gatewaysOf({ bridge, ranges }: NetworkSpec): readonly string[] {
+  return bridge?.addresses ?? ranges ?? []
 }
 
 /** What of `subnets` is in none of the same list of the current networks. */

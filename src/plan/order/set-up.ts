@@ -165,8 +165,9 @@ function settingUp(
   const all = [...others, network, ...earlier]
   const source = { networks: all, attachments: shared.attachments, cluster: shared.cluster, opened: shared.opened }
   // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
-  const hadRules = shared.before !== undefined && sharesRules(shared.before)
-  const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
+  const { before } = shared
+  const hadRules = before !== undefined && sharesRules(before)
+  const rules = others.length === 0 && before === undefined ? ruleOps(source) : refilledRuleOps(source, hadRules)
   const links: Stage = { id: 'links', run: { kind: 'batch', ops: linkOps }, after: [] }
   const localnet = bridgeLocalnetOps(network, shared.attachments)
   const stages: readonly Stage[] = [

@@ -3,7 +3,7 @@
 // keep what they have, CHECK and restore know it, and uninstall takes both bridges.
 
 import { execaSync } from 'execa'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
@@ -50,6 +50,34 @@ it('another range and another bridge: pods of both reach the outside, also after
   expect(stdout).toContain('link br7')
   expect(stdout).toContain('link cni0')
   expect(forward()).toBe('-P FORWARD DROP\n')
+})
+
+describe('a network whose pods live gets a mode or a bridge where ipMasq is not read', () => {
+  const macvlan = { ...netConf({ mode: 'macvlan', master: 'up0' }), podcidr: '10.2.0.0/24' }
+  it.each<[string, string, object]>([
+    ['bridge', 'macvlan', macvlan],
+    ['bridge', 'macvlan, the same range by allowOverlap', { ...macvlan, podcidr: '10.1.0.0/24', allowOverlap: true }],
+    ['bridge', 'layer 2 on another bridge', { ...netConf({ bridge: 'br7' }), podcidr: undefined }],
+    ['ptp', 'macvlan', macvlan],
+  ])('from %s to %s: they reach the outside, also after a flush, and CHECK knows their rules', (mode, _, after) => {
+    addUplink(host)
+    const first = netConf({ mode, podcidr: '10.1.0.0/24' })
+    const old = attach(host, first, { id: 'old' })
+    attach(host, after, { id: 'young' })
+    const isFine = (when: string) => {
+      expect(pings(host, old.netns, outside.far4), when).toBe(true)
+      expectSilent(later(host, 'CHECK', { conf: first, pod: old }))
+    }
+    isFine('after the change')
+    runLine(host, 'nft flush ruleset')
+    expectError(later(host, 'CHECK', { conf: first, pod: old }), 107, 'trestle')
+    expect(command('restore').exitCode).toBe(0)
+    isFine('after restore')
+    // The range of before, and more: the elements of the old pod are in nobody's way.
+    expectSilent(later(host, 'DEL', { conf: first, pod: old }))
+    attach(host, netConf({ mode, podcidr: '10.1.0.0/16', bridge: 'br8' }), { id: 'third' })
+    expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
+  })
 })
 
 it('two networks have left a bridge that they shared: restore gives each pod its gateway back, on the bridge and with it', () => {
@@ -161,13 +189,28 @@ it('a range that has grown around its gateway: forceAddress changes the prefix l
   const pod = attach(host, before)
   const ipam = { type: 'trestle', subnet: '10.1.0.0/16', gateway: '10.1.0.1' }
   const grown = netConf({ podcidr: undefined, isDefaultGateway: true, ipMasq: true, firewall, ipam })
-  expectError(host.cni('ADD', grown, { id: 'x', netns: host.pod('x') }), 108, /ip addr del 10\.1\.0\.1\/24 dev cni0$/)
+  expectError(host.cni('ADD', grown, { id: 'x', netns: host.pod('x') }), 108, /with which no pod loses anything$/)
   const young = attach(host, { ...grown, forceAddress: true }, { id: 'young' })
   expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.1.0.1/16'])
   for (const each of [pod, young]) {
     expect(pings(host, each.netns, outside.far4), each.id).toBe(true)
     expectSilent(later(host, 'CHECK', { conf: before, pod: each }))
   }
+})
+
+it('a range that has shrunk around its gateway: the refusal says that pods outside of it are cut off, and CHECK does', () => {
+  const inside = attach(host, netConf({ podcidr: '10.1.0.0/16' }), { id: 'inside' })
+  const cut = attach(host, netConf({ podcidr: '10.1.0.0/16', runtimeConfig: { ips: ['10.1.5.5'] } }), { id: 'out' })
+  const shrunk = netConf({ podcidr: '10.1.0.0/24' })
+  expectError(
+    host.cni('ADD', shrunk, { id: 'x', netns: host.pod('x') }),
+    108,
+    /with which pods outside of 10\.1\.0\.1\/24 are cut off$/,
+  )
+  attach(host, { ...shrunk, forceAddress: true }, { id: 'y' })
+  expect(pings(host, inside.netns, '10.1.0.1')).toBe(true)
+  expectSilent(later(host, 'CHECK', { conf: shrunk, pod: inside }))
+  expectError(later(host, 'CHECK', { conf: shrunk, pod: cut }), 107, '10.1.0.1/16 is missing on cni0')
 })
 
 it('another name: the pool is a new one, and gives out no address that a live pod has on the bridge', () => {

@@ -61,6 +61,38 @@ describe('earlierNetworks', () => {
     })
   })
 
+  it.each([
+    [
+      'a bridge network, macvlan',
+      small,
+      { mode: 'macvlan', master: 'eth0', ipam: { type: 'host-local', subnet: '10.1.0.0/24' } },
+    ],
+    ['a bridge network, layer 2 on another bridge', small, { podcidr: undefined, bridge: 'br7' }],
+    [
+      'a routed network, macvlan',
+      networkOf({ mode: 'ptp', podcidr: '10.1.0.0/24' }),
+      { mode: 'macvlan', master: 'eth0' },
+    ],
+    [
+      'a routed network, a bridge',
+      networkOf({ mode: 'ptp', podcidr: '10.1.0.0/24' }),
+      { podcidr: '10.2.0.0/24', ipMasq: false },
+    ],
+  ])('what %s does not read or say: the masquerade', (_, old, now) => {
+    const [part] = earlierNetworks([networkOf(now)], [old])
+    expect(part).toMatchObject({ masquerade: { subnets: ['10.1.0.0/24'] } })
+  })
+
+  it('nothing of a bridge or of links where ipMasq was switched off in its place', () => {
+    const routed = (more: Json) => networkOf({ mode: 'ptp', podcidr: '10.1.0.0/24', ...more })
+    expect(
+      earlierNetworks([routed({ ipMasq: false, podcidr: '10.2.0.0/24' })], [routed({})])[0]?.masquerade,
+    ).toBeUndefined()
+    expect(
+      earlierNetworks([networkOf({ podcidr: '10.1.0.0/24', isGateway: false, ipMasq: false })], [small])[0]?.masquerade,
+    ).toBeUndefined()
+  })
+
   it('the policy of a bridge that is not ours, as long as there is one', () => {
     const on = (bridge: string): NetworkSpec => ({
       ...{ name: 'n/chained', forwarding: [], removeWhenEmpty: false },
@@ -119,8 +151,17 @@ describe('what follows', () => {
 
   it('a gateway that was replaced is missing to its pods; with another prefix length it is not', () => {
     const now = networkOf({ podcidr: '10.2.0.0/24', forceAddress: true })
-    expect(asEarlier(now, small, undefined).bridge?.addresses).toEqual(['10.2.0.1/24', '10.1.0.1/24'])
-    expect(asEarlier(wide, small, undefined)).toBe(wide)
+    expect(asEarlier(now, { made: small, part: undefined, addresses: ['10.1.0.7'] }).bridge?.addresses).toEqual([
+      '10.2.0.1/24',
+      '10.1.0.1/24',
+    ])
+    expect(asEarlier(wide, { made: small, part: undefined, addresses: ['10.1.0.7'] })).toBe(wide)
+  })
+
+  it('a gateway whose prefix has shrunk is missing to the pods that it leaves out', () => {
+    const of = (address: string) => asEarlier(small, { made: wide, part: undefined, addresses: [address] })
+    expect(of('10.1.1.7').bridge?.addresses).toEqual(['10.1.0.1/24', '10.1.0.1/23'])
+    expect(of('10.1.0.7')).toBe(small)
   })
 
   it('a gateway on another VLAN of the same bridge is on that link still', () => {
@@ -129,6 +170,6 @@ describe('what follows', () => {
     const [now, made] = [vlan(20, '10.2.0.0/24'), vlan(10, '10.1.0.0/24')]
     const [part] = earlierNetworks([now], [made])
     expect(part).toMatchObject({ bridge: made.bridge, ingressPolicy: 'same-bridge' })
-    expect(asEarlier(now, made, part).bridge).toEqual(made.bridge)
+    expect(asEarlier(now, { made, part, addresses: [] }).bridge).toEqual(made.bridge)
   })
 })
