@@ -115,7 +115,7 @@ export type AcceptSearch =
  * Docker calls it before everything of its own, and administrators write what is to be dropped there. An accept in it
  * would come before both, and open Docker's bridges to pods.
  */
-const adminChains: readonly string[] = ['DOCKER-USER']
+export const adminChains: readonly string[] = ['DOCKER-USER']
 
 /** The place of the accept of `mark` in a base chain. No `spot`: nothing drops there behind what others decide. */
 export function searchSpot(

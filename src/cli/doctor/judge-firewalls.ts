@@ -3,7 +3,7 @@
 // links, or names nothing; a rule with other ranges or links is off their path.
 
 import { familyOf, parseCidr } from '../../cni/address.ts'
-import { placeText } from '../../features/accept-place.ts'
+import { adminChains, placeText } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import { isPartOf } from '../../plan/agent/node-ranges.ts'
 import type { PodPackets } from '../../tools/nft.ts'
@@ -50,6 +50,13 @@ function judgeRules(firewall: FirewallFacts, network: PodNetwork, uplinks: reado
   let passed = nothing
   for (const [at, rule] of firewall.rules.entries()) {
     if (rule.isOurs) continue
+    if (adminChains.includes(rule.chain) && rule.act === 'drop' && rule.isUnconditional) {
+      const isChosen = isReturned(firewall, at)
+      if (passed.from !== 'all')
+        found.push(closedByAdmin(firewall, isChosen ? asNarrow(rule) : rule, { network, passed }))
+      if (!isChosen) break
+      continue
+    }
     const meant = rule.jump !== undefined && isReturned(firewall, at) ? asNarrow(rule) : rule
     if (rule.act === 'drop') found.push(...droppedBy(meant, passed, { firewall, network }))
     else passed = withAccepted(passed, rule, { network, uplinks })
@@ -174,6 +181,21 @@ function dropFinding(firewall: FirewallFacts, rule: Rule, network: PodNetwork): 
   const about = { on: `network ${network.name}`, message }
   if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', ...about })
   return findingOf({ id: 'firewall-drops', ...about, ...dropCure(firewall, rule, network) })
+}
+
+interface ForPods {
+  readonly network: PodNetwork
+  readonly passed: Passed
+}
+
+/** trestle puts no accept of its mark into a chain of the administrator (accept-place.ts). */
+function closedByAdmin(firewall: FirewallFacts, rule: Rule, { network, passed }: ForPods): Finding {
+  const { chain, id: before, text, matches } = rule
+  const about = { on: `network ${network.name}`, message: `${placeText({ ...firewall.base, chain })}: ${text}` }
+  if (matches.isNarrow) return findingOf({ id: 'firewall-drops-some', ...about })
+  const lacking = seenBy(firewall, network).flatMap((subnet) => lackingOf(subnet, passed))
+  const run = acceptCommands({ ...firewall, tail: { chain, before } }, lacking)
+  return findingOf({ id: 'firewall-drops', ...about, cure: `let the pods pass in ${chain} before that rule`, run })
 }
 
 function dropCure(firewall: FirewallFacts, rule: Rule, network: PodNetwork): Pick<Found, 'cure' | 'run'> {

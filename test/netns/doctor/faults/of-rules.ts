@@ -65,6 +65,15 @@ export const ruleFaults: readonly Fault[] = [
     tidy: `iptables-nft -P FORWARD ACCEPT; ${tidyNft}; rm -f $TRESTLE_STATE_DIR/accept.json`,
   },
   {
+    what: 'DOCKER-USER drops everything, where no accept of ours is put',
+    source: 'moby/moby#22054',
+    on: 'accepting',
+    make: 'for each in "N DOCKER-USER" "I FORWARD -j DOCKER-USER" "A DOCKER-USER -j DROP"; do iptables-nft -$each; done',
+    doctor: ['firewall-drops'],
+    names: 'DOCKER-USER',
+    tidy: 'iptables-nft -D FORWARD -j DOCKER-USER; iptables-nft -F DOCKER-USER; iptables-nft -X DOCKER-USER',
+  },
+  {
     what: 'FORWARD with policy DROP',
     source: 'kubernetes/kubernetes#40182',
     make: 'iptables-nft -P FORWARD DROP',

@@ -526,6 +526,15 @@ describe('doctor judges firewalls', () => {
       firewalls: [{ hook: 'forward', base, ...(endsInDrop ? { tail: { chain: 'FORWARD' } } : {}), rules }],
     }
   }
+  /** A chain of the administrator ahead of the others, whose last rule drops everything. */
+  const adminClosed = (before: readonly object[], after: readonly object[] = []): NodeFacts => {
+    const last = { text: '-A DOCKER-USER -j DROP', chain: 'DOCKER-USER', isUnconditional: true }
+    const rules = [...before, last, ...after].map((each) => {
+      const { text, ...more } = { ...rule, text: '', ...each }
+      return { ...more, text, matches: readIptablesMatches(text) }
+    })
+    return { ...healthy, firewalls: [{ hook: 'forward', base: iptables, rules }] }
+  }
   const endingIn = (facts: NodeFacts, tail: TailPlace): NodeFacts => {
     return { ...facts, firewalls: (facts.firewalls ?? []).map((each) => ({ ...each, tail })) }
   }
@@ -561,6 +570,14 @@ describe('doctor judges firewalls', () => {
     ['all but the pods', firewall(['-A FORWARD ! -s 10.240.0.0/24 -i eth9 -j DROP']), []],
     ['invalid packets', firewall(['-A FORWARD -m conntrack --ctstate INVALID -j DROP']), []],
     ['the tail', firewall([], true), ['error firewall-drops']],
+    ['a chain of the administrator', adminClosed([]), ['error firewall-drops']],
+    ['that, whatever is accepted behind it', adminClosed([], [ofAnswers, ofSenders]), ['error firewall-drops']],
+    ['that, behind accepts of the pods', adminClosed([ofAnswers, ofSenders]), []],
+    [
+      'that, behind a return of some packets',
+      adminClosed([{ chain: 'DOCKER-USER', act: 'return', text: '-A DOCKER-USER -s 10.240.0.0/24 -j RETURN' }]),
+      ['note firewall-drops-some'],
+    ],
     ['the tail behind an accept of what pods send alone', firewall([ofSenders], true), ['error firewall-drops']],
     ['the tail behind an accept of what pods get alone', firewall([ofReceivers], true), ['error firewall-drops']],
     ['the tail behind an accept of answers alone', firewall([ofAnswers], true), ['error firewall-drops']],
