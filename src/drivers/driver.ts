@@ -33,6 +33,11 @@ export interface Driver {
   readonly podTeardownOps?: OpsOf
   /** Brings a link of the host home from the pod, where a program, or the end of the namespace, may rename it. */
   readonly homecoming?: (spec: AttachmentSpec, around: Around) => Homecoming
+  /**
+   * The spec of an attachment without a record by its interface, as much of it as the removal needs; undefined where
+   * that is none of this mode. For modes that have it in the pod alone.
+   */
+  readonly specSeen?: (key: AttachmentKey, link: ObservedLink | undefined) => AttachmentSpec | undefined
   /** Nothing of the interface is on the host. */
   readonly isInPodAlone?: true
   /** The meaning of what the kernel refused, where the mode knows one that no look and no repair changes. */

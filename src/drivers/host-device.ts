@@ -16,7 +16,7 @@ import type { Op } from '../model/op.ts'
 import type { Around, Decided, Device, Homecoming, InterfaceDriver, OwnParts, Refused } from './driver.ts'
 import { inPodAlone, interfacePodOps } from './interface.ts'
 
-export const hostDeviceMode = 'host-device'
+const hostDeviceMode = 'host-device'
 
 function partsOf(conf: HostDeviceNetConf, { ips, given, device }: Decided): OwnParts {
   const query = conf.device ?? { key: 'device', value: '' }
@@ -169,8 +169,8 @@ function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentKey, hasP
   )
 }
 
-/** The spec of an attachment without a record: a link that has the name of a device as its alias, as upstream's. */
-export function attachmentSeen(key: AttachmentKey, link: ObservedLink | undefined): AttachmentSpec | undefined {
+/** A link that has the name of a device as its alias, as upstream's. */
+function specSeen(key: AttachmentKey, link: ObservedLink | undefined): AttachmentSpec | undefined {
   const { alias: name = '', mac = '', mtu = 0, kind } = link ?? {}
   if ((linkNameProblem(name) ?? unsafeNameProblem(name)) !== undefined) return undefined
   const device = { name, asked: '', mac, mtu, up: false, ...defined({ kind }) }
@@ -246,6 +246,7 @@ export const hostDevice: InterfaceDriver<HostDeviceNetConf> = {
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
   homecoming,
+  specSeen,
   refusalOf,
   deviceOf: ({ device }) => device,
   partsOf,

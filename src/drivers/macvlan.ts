@@ -6,7 +6,7 @@
 import { CniError } from '../cni/error.ts'
 import type { MacvlanNetConf } from '../config/net-conf.ts'
 import { subnetRoutes } from '../features/sbr.ts'
-import type { AttachmentSpec } from '../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec } from '../model/attachment.ts'
 import { newPodLinkName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
@@ -65,6 +65,12 @@ function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   return [removal]
 }
 
+function specSeen(key: AttachmentKey, link: ObservedLink | undefined): AttachmentSpec | undefined {
+  if (link?.kind !== 'macvlan') return undefined
+  const nothing = { ips: [], routes: [], defaultRoutes: [], podLinkDown: false, dad: false, selfHairpin: false }
+  return { key, mode: 'macvlan', mtu: link.mtu, ...nothing, isPool: false, cooldownS: 0 }
+}
+
 function usable(master: Device | undefined, mode: string): ObservedLink {
   const { name = '', link, isWireless = false } = master ?? {}
   if (link === undefined) throw missing(name)
@@ -115,6 +121,7 @@ export const macvlan: InterfaceDriver<MacvlanNetConf> = {
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
   podTeardownOps,
+  specSeen,
   refusalOf,
   deviceOf: ({ macvlan: { master } }) => ({ key: 'master', ...(master === undefined ? {} : { value: master }) }),
   partsOf,

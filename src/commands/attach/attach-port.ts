@@ -93,9 +93,13 @@ export function interfacePort(attaching: Attaching<InterfaceNetConf>, at: PodPla
 }
 
 export function chainedPort(attaching: Attaching<ChainedNetConf>, at: PodPlace): ChainedPort {
-  const { context, conf, key, files } = attaching
+  const { context, conf, key, files, names } = attaching
   return {
     ...podPort(attaching, at, chainedFiles(files)),
+    reservePorts: async (spec) => {
+      await healBeforeAdd(context, { files, conf, perPod: 0, names })
+      return await reservePortsOf(attaching, spec)
+    },
     lookAround: async () => await lookAround({ run: context.run, netnsFd: at.netns.fd }, conf, key.ifName),
     lookAtQueue: async (dev) => (await observeQueues(context.run, [dev])).get(dev),
   }

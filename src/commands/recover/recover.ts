@@ -35,7 +35,14 @@ import {
   rediscoveredReservations,
   reservationText,
 } from '../../plan/recovery/verdicts.ts'
-import { type CachedAttachment, isMainOurs, mappingsOf, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import {
+  type CachedAttachment,
+  hasOurPorts,
+  isLeaseOurs,
+  isMainOurs,
+  mappingsOf,
+  podIpsOf,
+} from '../../plan/upstream/libcni-cache.ts'
 import { createText, type NamesIn, namesIn, readText } from '../../system/files/files.ts'
 import {
   directoryNameOf,
@@ -92,7 +99,7 @@ interface Reserving {
  */
 export async function healBeforeAdd(context: CallContext, reserving: Reserving): Promise<boolean> {
   const { files, conf, names } = reserving
-  const isFirst = conf.role === 'main' && !existsSync(files.network)
+  const isFirst = !existsSync({ main: files.network, chained: files.attachments, ipam: files.addresses }[conf.role])
   const links = conf.role === 'main' ? countHostLinks(names) : 0
   const hasMissingReservations = hasTooFewReservations(reserving)
   // What cannot be read is set aside with that, and no record any more.
@@ -180,6 +187,7 @@ function isSomeCutShort(files: readonly string[]): boolean {
  * it look in vain.
  */
 function hasTooFewReservations({ files, conf, perPod, names }: Reserving): boolean {
+  if (perPod === 0) return false
   const isOfRole = (name: string) => name.endsWith(':ipam') === (conf.role === 'ipam')
   const finished = names(files.attachments).filter((name) => isOwner(name) && isOfRole(name))
   return finished.length * perPod > names(files.addresses).length
@@ -214,7 +222,9 @@ export async function rediscover(context: CallContext, remembered?: NetConf): Pr
   if (pods.length + told.length === 0) return { found: [], unsure, unnamed: [], unowned: [] }
   const table = looked.table ?? (await observeTables(context.cleanup))
   const seen = withSeen(pods, { host, table })
-  const withPorts = (each: Rediscovered) => ({ ...each, ports: withPortsTo(table, each) })
+  // What leads to a leased address is for the chained part to tell.
+  const withPorts = (each: Rediscovered) =>
+    each.key.role === 'ipam' ? each : { ...each, ports: withPortsTo(table, each) }
   const found = merged([...seen.filter((_, at) => pods[at]?.isNamed), ...told]).map(withPorts)
   const unnamed = seen.filter((_, at) => !pods[at]?.isNamed).map(withPorts)
   const owned = new Set([...found, ...unnamed].flatMap(({ addresses }) => addresses))
@@ -413,22 +423,26 @@ async function lookInto(context: CallContext, path: string, { ifName, index }: {
 
 /** Of other plugins it is theirs to tell (host-local-leases.ts, `trestle adopt`). */
 function rememberedBy(conf: NetConf): readonly Rediscovered[] {
-  const ours = cachedAttachments(conf.name).filter((cached) => isMainOurs(cached, conf))
+  const { role } = conf
+  const isOurs = { main: isMainOurs, chained: hasOurPorts, ipam: isLeaseOurs }[role]
+  const ours = cachedAttachments(conf.name).filter((cached) => isOurs(cached, conf))
   return ours.flatMap((cached) => {
     const { network, containerId, ifName } = cached
-    const key = { network, containerId, ifName, role: 'main' } as const
+    const key = { network, containerId, ifName, role } as const
     const netns = identityOfNetns(cached.netns)
     const isLive = netnsState(netns) === 'live' && isAttached(key, conf)
-    return isLive && isWithoutRecord(key) ? [{ key, netns, ...cachedParts(cached) }] : []
+    const { addresses, ports } = cachedParts(cached)
+    return isLive && isWithoutRecord(key) ? [{ key, netns, addresses, ports: role === 'ipam' ? [] : ports }] : []
   })
 }
 
 /**
  * Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
- * What is in the pod alone has no link: there libcni's word since the machine started has to do.
+ * What is in the pod alone, or part of another plugin's interface, has no link of ours: there libcni's word since the
+ * machine started has to do.
  */
 function isAttached(key: AttachmentKey, remembered: NetConf | undefined): boolean {
-  const hasNoLink = remembered?.name === key.network && isInPodAlone(remembered)
+  const hasNoLink = key.role !== 'main' || (remembered?.name === key.network && isInPodAlone(remembered))
   return hasNoLink ? isOfThisBoot(key) : linkExists(hostLinkName(key))
 }
 

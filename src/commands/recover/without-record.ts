@@ -8,7 +8,7 @@ import { asObject, defined, lookUp, parseObject } from '../../cni/json.ts'
 import { readPrevResult } from '../../cni/result-shapes.ts'
 import type { DelConf } from '../../config/net-conf.ts'
 import { emptySpec } from '../../drivers/chained.ts'
-import { attachmentSeen, hostDeviceMode } from '../../drivers/host-device.ts'
+import { driverOf, isInterfaceMode } from '../../drivers/drivers.ts'
 import type { AttachmentKey, AttachmentSpec, Role } from '../../model/attachment.ts'
 import { hostLinkName, ifbName, newPodLinkName } from '../../model/names.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
@@ -20,7 +20,7 @@ import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeTables, routedAddresses } from '../../system/kernel/observe.ts'
-import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
+import { findRecords, forgetUnreadable, hasUnreadable, writeFinished } from '../../system/store/records.ts'
 import { intentReservedBy, isReserved } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
 import { keyOf, rolesOf, withoutSpec } from '../call/attachment-records.ts'
@@ -126,25 +126,44 @@ function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: 
 }
 
 /**
- * A device of the host in the pod, or on its way home under another name: mode host-device leaves it an alias. No
- * process in another mode, nor where nothing is to be seen.
+ * Of what is in the pod alone, a record that was written again says nothing: it gets what a look there shows, before
+ * that goes.
+ */
+export async function noteDevice(
+  context: CallContext,
+  files: NetworkFiles,
+  { call, conf, record }: { call: Invocation; conf: DelConf; record: AttachmentRecord },
+): Promise<void> {
+  const { key, netns } = record
+  if (record.seen !== undefined || key.role !== 'main') return
+  const sent = call.netns === '' ? { ...call, netns: netns.path } : call
+  const seen = await deviceWithoutRecord(context, { call: sent, conf, key })
+  // On a full disk it goes with the sandbox.
+  if (seen !== undefined) orElse(() => writeFinished(files, { ...record, seen }), undefined)
+}
+
+/**
+ * A macvlan in the pod; a device of the host there, or on its way home under another name: mode host-device leaves it
+ * an alias. No process in another mode, nor where nothing is to be seen.
  */
 async function deviceWithoutRecord(
   context: CallContext,
   { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): Promise<AttachmentSpec | undefined> {
   const root = parseObject(conf.stdin) ?? {}
-  if (lookUp(root, 'mode') !== hostDeviceMode) return undefined
+  const mode = lookUp(root, 'mode')
+  const specSeen = isInterfaceMode(mode) ? driverOf({ mode }).specSeen : undefined
+  if (specSeen === undefined) return undefined
   const netns = netnsState(identityOfNetns(call.netns)) === 'live' ? openIfThere(context, call.netns) : undefined
   try {
     if (netns !== undefined) {
       const { links } = await observePod(context.cleanup, netns.fd)
-      return attachmentSeen(key, links.get(key.ifName) ?? links.get(newPodLinkName(key)))
+      return specSeen(key, links.get(key.ifName) ?? links.get(newPodLinkName(key)))
     }
     const device = lookUp(root, 'device')
     if (typeof device !== 'string' || device === '' || linkExists(device)) return undefined
     const { links } = await observeHost(context.cleanup)
-    return attachmentSeen(
+    return specSeen(
       key,
       [...links.values()].find(({ alias }) => alias === device),
     )

@@ -6,7 +6,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { toCniError } from '../../cni/error.ts'
 import { hostLinkName } from '../../model/names.ts'
-import type { AttachmentRecord } from '../../model/record.ts'
+import { type AttachmentRecord, knownSpec } from '../../model/record.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
@@ -233,11 +233,13 @@ export function isDead({ record, isPending }: StoredRecord, context: CallContext
 
 /**
  * A namespace outlives its path where a process is in it, or where another mount namespace has the path: the host's end
- * of a pair goes only with the namespace (net/core/net_namespace.c, cleanup_net).
+ * of a pair, also of another plugin's, goes only with the namespace (net/core/net_namespace.c, cleanup_net).
  */
-export function podState({ key, netns }: AttachmentRecord): ReturnType<typeof netnsState> {
+export function podState(record: AttachmentRecord): ReturnType<typeof netnsState> {
+  const { key, netns } = record
   const state = netnsState(netns)
-  return state === 'gone' && key.role === 'main' && linkExists(hostLinkName(key)) ? 'unknown' : state
+  const hostLink = key.role === 'main' ? hostLinkName(key) : knownSpec(record)?.chained?.hostLink
+  return state === 'gone' && hostLink !== undefined && linkExists(hostLink) ? 'unknown' : state
 }
 
 /** The kernel removes a namespace's links shortly after it: waits for those of pods that may be dead. */

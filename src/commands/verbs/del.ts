@@ -14,7 +14,7 @@ import { defaultDataDir, releaseUpstreamAddresses } from '../../system/upstream/
 import { findUpstream, removeUpstream } from '../../system/upstream/upstream-attachment.ts'
 import { askedFor, isInProgress, keyOf } from '../call/attachment-records.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
+import { noteDevice, removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { settleKilledCalls, teardown } from '../teardown/attachments.ts'
 import { configurationOf, releaseWith, returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
@@ -38,8 +38,10 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   for (const stored of meant) {
     if (isInProgress(stored)) throw inProgress(call, stored.record.writer.pid)
     const { key, spec } = stored.record
-    if (spec === undefined && !stored.isPending)
+    if (spec === undefined && !stored.isPending) {
       await reserveWhatItHas(context, networkFiles(key.network), { call, conf, key })
+      await noteDevice(context, networkFiles(key.network), { call, conf, record: stored.record })
+    }
     await orPending(stored.record, () => teardown(context, networkFiles(key.network), stored.record))
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })

@@ -12,12 +12,20 @@ import { mostBridgePorts } from '../../drivers/bridge.ts'
 import { bridgeOf, deviceOf, interfaceDriverOf, makesInterface } from '../../drivers/drivers.ts'
 import { hasDevice } from '../../drivers/host-device.ts'
 import { buildNetworkSpec } from '../../drivers/specs.ts'
+import { subnetsOf } from '../../drivers/subnets.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../model/names.ts'
 import type { AddressedLinks } from '../../model/observed.ts'
 import { capacity, countedOf, describeCooling, describeSet } from '../../plan/ipam/allocate.ts'
 import { agreeOnAddresses } from '../../plan/ipam/bridge-addresses.ts'
-import { emptyInTheWay, judgeRanges, overlapError, wasSetUp, withExcluded } from '../../plan/ipam/range-overlap.ts'
+import {
+  emptyInTheWay,
+  judgePlaces,
+  judgeRanges,
+  overlapError,
+  wasSetUp,
+  withExcluded,
+} from '../../plan/ipam/range-overlap.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
@@ -293,7 +301,7 @@ function requireRoom(context: CallContext, conf: NetConf, known: NetworkSpec | u
   const host = linksInFiles()
   if (host === undefined) return
   const others = allNetworks().filter(({ name }) => name !== conf.name)
-  if (!isApart && !conf.allowOverlap) requireOwnRanges(context, conf, { host, others, known })
+  if (!conf.allowOverlap) requireOwnRanges(context, conf, { host, others, known })
   requireOwnBridge(context, conf, { host, others, known })
 }
 
@@ -303,7 +311,7 @@ interface Around {
   readonly known: NetworkSpec | undefined
 }
 
-/** A routed network without a pod makes room when the ADD comes. */
+/** A routed network without a pod makes room when the ADD comes. Ranges without a gateway may be those of own pods. */
 function requireOwnRanges(context: CallContext, conf: InterfaceNetConf, { host, others, known }: Around): void {
   const { name } = conf
   const key = { network: name, containerId: '', ifName: '', role: 'main' } as const
@@ -311,7 +319,10 @@ function requireOwnRanges(context: CallContext, conf: InterfaceNetConf, { host, 
   const empty = emptyInTheWay({ network, others, pods })
   const inTheWay = others.filter((other) => !empty.includes(other.name))
   const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
-  const { refused } = judgeRanges({ network, others: inTheWay, pods }, key, { host, known, ownMac })
+  const question = { network, others: inTheWay, pods }
+  const byHost = judgeRanges(question, key, { host, known, ownMac })
+  const byState = judgePlaces({ ...question, subnets: subnetsOf(conf, []) }, key, new Set(host.links.keys()))
+  const refused = byHost.refused ?? byState.refused
   // Which links have a default route is not known here: none is to be removed.
   if (refused !== undefined) throw overlapError(name, { overlaps: refused, kept: new Set(host.links.keys()) })
 }

@@ -170,7 +170,10 @@ export function removalOf(
   group: number,
 ): Removal {
   const { key, spec, seen, pendingCleanup, adopted, delegatedIpam } = record
-  if (spec === undefined) return { ...removalFromIds(key, group), ...movedIn(seen), hasRecord: true }
+  if (spec === undefined) {
+    const pod = seen === undefined ? [] : podTeardownOps(seen)
+    return { ...removalFromIds(key, group), pod, ...movedIn(seen), hasRecord: true }
+  }
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
   // The interface comes before the plugin's addresses: an ADD may have ended after reserving, before writing them down.
   const isUnknown = delegatedIpam !== undefined && addresses.length === 0

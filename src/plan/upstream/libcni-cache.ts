@@ -37,10 +37,15 @@ export function readCached(text: string, network?: string): CachedAttachment | u
 }
 
 /** The types of the plugins that made the attachment; empty where the entry does not tell. */
-export function cachedTypes({ list }: CachedAttachment): readonly string[] {
+export function cachedTypes(cached: CachedAttachment): readonly string[] {
+  return pluginsOf(cached)
+    .map((plugin) => plugin['type'])
+    .filter((type) => typeof type === 'string')
+}
+
+function pluginsOf({ list }: CachedAttachment): readonly Json[] {
   const { plugins } = asObject(list)
-  const entries = Array.isArray(plugins) ? plugins : [list]
-  return entries.map((entry) => asObject(entry)['type']).filter((type) => typeof type === 'string')
+  return (Array.isArray(plugins) ? plugins : [list]).map(asObject)
 }
 
 /** The names of this executable that a call tells: of its configuration, unless another plugin delegates to us. */
@@ -59,6 +64,18 @@ export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
 
 export function isMainOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
   return ownTypesOf(conf).includes(cachedTypes(cached)[0] ?? '') || hasOurLink(cached)
+}
+
+/** Whether trestle, behind another plugin, made the attachment's host ports. */
+export function hasOurPorts(cached: CachedAttachment, conf: OwnConf): boolean {
+  const [, ...chained] = pluginsOf(cached)
+  const isOurs = ({ type }: Json) => ownTypesOf(conf).includes(String(type))
+  return chained.some((plugin) => isOurs(plugin) && asObject(plugin['capabilities'])['portMappings'] === true)
+}
+
+/** Whether trestle gave the attachment's addresses, as the IPAM plugin of another one. */
+export function isLeaseOurs(cached: CachedAttachment): boolean {
+  return pluginsOf(cached).some(({ ipam }) => asObject(ipam)['type'] === ownType)
 }
 
 function hasOurLink(cached: CachedAttachment): boolean {

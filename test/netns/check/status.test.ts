@@ -246,6 +246,18 @@ describe('STATUS says no', () => {
     if (code === 110) expectSilent(statusOnNode(host, { ...other, allowOverlap: true }))
   })
 
+  it.each([
+    ['macvlan', { mode: 'macvlan', master: 'eth9' }],
+    ['a bridge without a gateway', { bridge: 'br-two', isGateway: false }],
+  ])('with 50 where pods of the network itself have the range elsewhere: %s', (_, more) => {
+    attach(host, conf, { id: 'a' })
+    const other = netConf(more)
+    change(lan('192.0.2.2/24'))
+    expectError(statusOnNode(host, other), 50, 'the range 10.240.0.0/24 overlaps')
+    expectError(host.cni('ADD', other, { id: 'b', netns: host.pod('b') }), 110, 'the range 10.240.0.0/24 overlaps')
+    expectSilent(statusOnNode(host, { ...other, podcidr: '10.241.0.0/24' }))
+  })
+
   it('with 7 to a configuration that ADD would refuse', () => {
     expectError(host.cni('STATUS', netConf({ podcidr: 'x' })), 7, 'podcidr')
     expectError(host.cni('STATUS', netConf({ bridge: 'a b' })), 7, 'bridge')

@@ -267,6 +267,21 @@ describe('afterwards', () => {
     expect(pings(host, attach(host, conf, pod.call).netns, '10.77.0.1')).toBe(true)
   })
 
+  it('what is left in a pod after its state was lost goes with its DEL, and nothing else there', () => {
+    const pod = attach(host, conf)
+    expect(host.inPod(pod.netns, 'ip', ['link', 'add', 'own', 'link', 'eth0', 'type', 'macvlan']).code).toBe(0)
+    const other = attach(
+      host,
+      { ...conf, name: 'other', podcidr: '10.77.1.0/24' },
+      { netns: pod.netns, ifName: 'net1' },
+    )
+    host.run('rm', ['-r', `${host.stateDir}/networks/net`])
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(interfacesOf(host, pod.netns)).toEqual(['own', 'net1'])
+    expectSilent(later(host, 'DEL', { conf: { ...conf, name: 'other' }, pod: other }))
+    expectNothingLeft(host, before)
+  })
+
   it.each([
     ['a live pod keeps its address where libcni alone remembers it', cache, new Date(), 'kept'],
     ["of Multus' libcni, too", '/var/lib/cni/multus/results', new Date(), 'kept'],
@@ -286,6 +301,8 @@ describe('afterwards', () => {
       if (address === 'given again') host.inPod(pod.netns, 'ip', ['link', 'del', 'eth0'])
       expect(attach(host, conf, { id: 'c2' }).address === pod.address).toBe(address === 'given again')
       for (const id of ['c1', 'c2']) expectSilent(host.cni('DEL', conf, { id }))
+      // The record was written again, and with it the DEL knows the namespace.
+      if (address === 'kept') expect(interfacesOf(host, pod.netns)).toEqual([])
     } finally {
       rmSync(directory, { recursive: true })
     }

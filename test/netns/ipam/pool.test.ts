@@ -82,11 +82,20 @@ describe('a pool', () => {
   })
 
   it('takes nothing from a pod whose namespace has lost its path and has a process, until that ends', async () => {
+    const published = { portMappings: [{ hostPort: 8081, containerPort: 81 }] }
     const web = netConf({
       podcidr: '10.240.0.0/30',
       runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] },
     })
     const pod = attach(host, web, { id: 'a' })
+    const chained = {
+      cniVersion: '1.1.0',
+      name: 'net',
+      type: 'trestle',
+      prevResult: pod.result,
+      runtimeConfig: published,
+    }
+    expect(host.cni('ADD', chained, pod.call)).toMatchObject({ code: 0 })
     const process = spawn('nsenter', [`--net=${pod.netns}`, 'sleep', '300'])
     await once(process, 'spawn')
     try {
@@ -96,6 +105,11 @@ describe('a pool', () => {
       host.removePod(pod.netns)
       expectError(addAnother(web), 101, 'no IP addresses available')
       expectError(addAnother({ ...web, podcidr: '10.241.0.0/24', name: 'other', bridge: 'br-other' }), 104, '8080')
+      expectError(
+        addAnother({ ...web, podcidr: '10.242.0.0/24', name: 'third', bridge: 'br-third', runtimeConfig: published }),
+        104,
+        '8081',
+      )
       expect(host.run('ping', ['-c1', '-W2', pod.address]).code).toBe(0)
     } finally {
       process.kill('SIGKILL')

@@ -12,7 +12,7 @@ import { expectError, expectSilent } from '../../support/outcome.ts'
 import { failing } from '../../support/tool.ts'
 import { attach, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 
-const missing = missingCnitool([])
+const missing = missingCnitool(['bridge', 'host-local'])
 if (missing !== undefined) console.log(missing)
 
 const plugin = { type: 'trestle', podcidr: '10.240.0.0/24', capabilities: { portMappings: true } }
@@ -76,6 +76,45 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     attach(host, other, { id: 'c2' })
     expect(reserved('networks/gone/addresses')).toEqual([addressIn(added).replace(/\/.*/, '')])
     expect(addressIn(add('two').added)).not.toBe(addressIn(added))
+  })
+
+  const lose = () => {
+    for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+  }
+  const foreign = { type: 'bridge', bridge: 'br-foreign', isGateway: true }
+  const rules = () => host.run('nft', ['list', 'ruleset']).stdout
+
+  it('gives no address away that it has leased to the pod of another plugin', () => {
+    runtime.write({ ...list, plugins: [{ ...foreign, ipam: { type: 'trestle', subnet: '10.240.0.0/24' } }] })
+    const pods = [add('one'), add('two')]
+    lose()
+    const all = [...pods, add('three')]
+    expect(new Set(all.map(({ added }) => addressIn(added))).size).toBe(3)
+    expect(reserved('networks/gone/addresses')).toHaveLength(3)
+    for (const { netns } of all) expect(runtime.tool('del', netns)).toMatchObject({ code: 0 })
+    expect(reserved('networks/gone/addresses')).toEqual([])
+  })
+
+  it('gives no host port away of a pod that another plugin made', () => {
+    const ipam = { type: 'host-local', subnet: '10.240.0.0/24', dataDir: '/run/cni/leases' }
+    const chained = { type: 'trestle', capabilities: { portMappings: true }, ipMasq: true }
+    runtime.write({ ...list, plugins: [{ ...foreign, ipam }, chained] })
+    const { netns, added } = add('one', ports(8080))
+    expect(added.code, added.stdout).toBe(0)
+    const was = rules()
+    lose()
+    const thief = add('thief', ports(8080))
+    expect(thief.added.stdout + thief.added.stderr).toContain('host port 8080/tcp is taken')
+    expect(rules()).toBe(was)
+    const next = add('next', ports(8081))
+    expect(next.added.code, next.added.stdout).toBe(0)
+    for (const [pod, port] of [
+      [netns, 8080],
+      [next.netns, 8081],
+    ] as const)
+      expect(runtime.tool('del', pod, ports(port))).toMatchObject({ code: 0 })
+    expect(reserved('ports')).toEqual([])
+    expect(rules()).not.toMatch(/ 808[01] /)
   })
 
   it('is not taken for removed where the last pod was deleted just now, and libcni has not forgotten it yet', () => {
