@@ -43,7 +43,8 @@ export const tryCommand: Command = {
     '',
     'CONFLIST is a .conflist or .conf file, or - for standard input; without it a dual-stack network is tried.',
     'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin). A CONFLIST that has the capability',
-    'ipRanges and no ranges gets those of the dual-stack network. Pods of macvlan have a router behind the uplink.',
+    'ipRanges and no ranges gets those of the dual-stack network. Pods of macvlan are on the uplink of the private',
+    'node, whatever `master` says, and have a router behind it. A device of host-device is not there.',
   ].join('\n'),
   options: {},
   examples: ['trestle try', 'trestle try /etc/cni/net.d/10-pods.conflist', 'trestle try - -o json <net.conflist'],
@@ -59,7 +60,7 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   }
   requireRoot('try', 'it makes network namespaces')
   const hadState = existsSync(delegateState)
-  const input: InsideInput = { network: withoutLog(network), cniPath, isJson, hasColour: output.hasColour }
+  const input: InsideInput = { network: forLab(network), cniPath, isJson, hasColour: output.hasColour }
   try {
     return await runUnshared(input)
   } finally {
@@ -67,9 +68,12 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   }
 }
 
-/** The log is a file of the node: calls for throw-away pods do not belong there. */
-function withoutLog({ plugins, ...network }: NetworkList): NetworkList {
-  const isKept = (key: string) => key.toLowerCase() !== 'log'
+/**
+ * The log is a file of the node: calls for throw-away pods do not belong there. A master is an interface of the node:
+ * without one the uplink is it.
+ */
+function forLab({ plugins, ...network }: NetworkList): NetworkList {
+  const isKept = (key: string) => !['log', 'master'].includes(key.toLowerCase())
   const cleared = plugins.map((plugin) => {
     if (!isOwnType(plugin.type)) return plugin
     const { type } = plugin

@@ -2,7 +2,7 @@
 // `trestle try` as a person runs it: what it prints, its exit codes, and that it leaves nothing.
 
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -94,8 +94,10 @@ describe('trestle try', () => {
     expect(stdout).toContain('0 failed, 0 skipped')
   })
 
-  it('is the router of pods on a link of the node', () => {
-    const { exitCode, stdout } = run(['try', 'conf-examples/macvlan.conflist'])
+  it.each(['without a master', 'with one of the node'])('is the router of pods on a link of the node, %s', (how) => {
+    const network = JSON.parse(readFileSync('conf-examples/macvlan.conflist', 'utf8')) as { plugins: object[] }
+    const plugin = { ...network.plugins[0], ...(how === 'without a master' ? {} : { master: 'ens3' }) }
+    const { exitCode, stdout } = run(['try', '-'], JSON.stringify({ ...network, plugins: [plugin] }))
     expect(exitCode, stdout).toBe(0)
     expect(stdout).toContain('ok    pod a to gateway 10.251.0.1\n')
     expect(stdout).toContain('ok    pod a to outside 198.51.100.1, seen as the pod (10.251.0.100)\n')
