@@ -72,7 +72,7 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   ]
 }
 
-function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
+function ofPods({ lost, pods, partial, replaced, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   const taken = pods.filter((each) => !isLost(each) && each.isTaken)
   return [
@@ -86,6 +86,10 @@ function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts)
     ...(taken.length > 0
       ? [{ id: 'addresses-inside', on: 'sandboxes', message: few(taken.map(({ pod }) => pod)) } as const]
       : []),
+    ...replaced.map((each): Found => {
+      const message = `${each.gateways.join(' and ')} of it is not on its bridge any more`
+      return { id: 'gateway-replaced', on: each.pod, message, ...anew(each) }
+    }),
     ...(partial.length > 0
       ? [{ id: 'record-partial', on: 'state', message: few(partial.map(({ pod }) => pod)) } as const]
       : []),

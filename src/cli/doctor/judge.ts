@@ -36,7 +36,14 @@ export function judge(facts: NodeFacts): readonly Finding[] {
  * wrong configuration.
  */
 const causesOf: Readonly<Record<string, readonly string[]>> = {
-  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
+  'route-elsewhere': [
+    'bridge-differs',
+    'port-differs',
+    'interface-lost',
+    'route-missing',
+    'rule-refuses',
+    'gateway-replaced',
+  ],
   'not-ready-network': ['range-in-use', 'bridge-other-address', 'config-shadowed'],
 }
 

@@ -174,7 +174,7 @@ interface Logged {
 /** Findings that name a pod, its address, its port or its link. */
 const ofOnePod: readonly string[] = [
   ...['interface-lost', 'pod-differs', 'port-differs', 'limit-missing', 'pending-cleanup', 'route-elsewhere'],
-  ...['mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
+  ...['gateway-replaced', 'mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
 ]
 
 /** Leftovers of dead pods do not concern a live one. */

@@ -8,16 +8,20 @@ import type { CallContext } from '../../commands/call/context.ts'
 import { observeFor } from '../../commands/call/observe-ops.ts'
 import { judgeAll, judgeOrphans, judgeReservations, type Listed } from '../../commands/recover/collect.ts'
 import { restore } from '../../commands/verbs/restore.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
+import type { NetworkSpec } from '../../model/attachment.ts'
 import { keyOfHostLink } from '../../model/names.ts'
-import type { Observed, ObservedLink, ObservedNamespace } from '../../model/observed.ts'
+import type { AddressedLinks, Observed, ObservedLink, ObservedNamespace } from '../../model/observed.ts'
 import type { Op } from '../../model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { podDifference } from '../../plan/order/difference.ts'
+import { asEarlier } from '../../plan/order/earlier-networks.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
 import { type CachedAttachment, cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
@@ -57,6 +61,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
   const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
   const attached = live.filter(({ key }) => key.role !== 'ipam')
   const mtu = uplinkMtu(pods.every(isIpv4Only) ? 'IPv4' : 'any')
+  const [networks, links] = [allNetworks(), linksInFiles()?.links]
   const inside = await lookIntoPods(context, pods.slice(0, mostPods))
   return {
     differences: parts.differences.map(asDifference),
@@ -64,6 +69,10 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     accepts: parts.accepts,
     lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
     elsewhere,
+    replaced: live.flatMap((record) => {
+      const gateways = gatewaysGone(record, networks, links)
+      return gateways.length === 0 ? [] : [{ ...nameOf(record), gateways }]
+    }),
     partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
     pods: inside.filter(({ found }) => found.length > 0),
     podsNotSeen: reasonsOf(inside),
@@ -82,6 +91,20 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     podsOf: countByNetwork(attached),
     podsOfKubelet: countByNetwork(attached.filter(({ pod }) => pod !== undefined)),
   }
+}
+
+/** The gateways of a pod that another gateway has replaced on its bridge (forceAddress). */
+function gatewaysGone(
+  { spec, network: made }: AttachmentRecord,
+  networks: readonly NetworkSpec[],
+  links: AddressedLinks['links'] | undefined,
+): readonly string[] {
+  const now = networks.find(({ name }) => name === made?.name)
+  if (spec === undefined || made === undefined || now?.bridge === undefined) return []
+  const addresses = spec.ips.map(({ address }) => bareAddress(address))
+  const needed = asEarlier(now, { made, part: undefined, addresses }).bridge?.addresses ?? []
+  const there = [...now.bridge.addresses, ...(links?.get(gatewayLink(now.bridge))?.addresses ?? [])]
+  return needed.filter((gateway) => !there.includes(gateway))
 }
 
 function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {

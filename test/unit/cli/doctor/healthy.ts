@@ -34,6 +34,7 @@ export const state: StateFacts = {
   accepts: [],
   lost: [],
   partial: [],
+  replaced: [],
   elsewhere: [],
   pods: [],
   podsNotSeen: [],
