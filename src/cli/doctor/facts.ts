@@ -140,7 +140,7 @@ export interface StateFacts {
   readonly elsewhere: readonly string[]
   /** Live pods with a rebuilt record that lacks links and addresses: these pods are not compared with the kernel. */
   readonly partial: readonly PodName[]
-  /** Live pods whose gateways are on their bridge no more. */
+  /** Live pods whose gateways another gateway has replaced on their bridge, with these gateways as CIDRs. */
   readonly replaced: readonly (PodName & { readonly gateways: readonly string[] })[]
   /** `isTaken`: what differs is what a sandbox with a network stack of its own takes from the pod's end. */
   readonly pods: readonly (PodName & { readonly found: readonly string[]; readonly isTaken: boolean })[]

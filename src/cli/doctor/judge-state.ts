@@ -87,7 +87,7 @@ function ofPods({ lost, pods, partial, replaced, elsewhere, pendingCleanups }: S
       ? [{ id: 'addresses-inside', on: 'sandboxes', message: few(taken.map(({ pod }) => pod)) } as const]
       : []),
     ...replaced.map((each): Found => {
-      const message = `${each.gateways.join(' and ')} of it is not on its bridge any more`
+      const message = `its gateway ${each.gateways.join(' and ')} is not on the bridge any more`
       return { id: 'gateway-replaced', on: each.pod, message, ...anew(each) }
     }),
     ...(partial.length > 0

@@ -75,7 +75,7 @@ describe('a gateway that an edit with forceAddress has replaced', () => {
     node.write('10-pods.conflist', { cniVersion: '1.1.0', name: 'pods', plugins: [edited] })
     const { ids, findings } = node.doctor()
     expect(ids).toEqual(['gateway-replaced'])
-    expect(findings[0]?.seen).toBe(`${gateway} of it is not on its bridge any more`)
+    expect(findings[0]?.seen).toBe(`its gateway ${gateway} is not on the bridge any more`)
   })
 })
 

@@ -106,6 +106,10 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     const thief = add('thief', ports(8080))
     expect(thief.added.stdout + thief.added.stderr).toContain('host port 8080/tcp is taken')
     expect(rules()).toBe(was)
+    lose()
+    host.run('nft', ['flush', 'ruleset'])
+    const second = add('second', ports(8080))
+    expect(second.added.stdout + second.added.stderr).toContain('host port 8080/tcp is taken')
     const next = add('next', ports(8081))
     expect(next.added.code, next.added.stdout).toBe(0)
     for (const [pod, port] of [
