@@ -6,6 +6,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
 import { describe, expect, it } from 'vitest'
+// @ts-expect-error the build has no types
+import { allocatorSettings } from '../../scripts/image/environment.mjs'
 import { agentCommand } from '../../src/cli/agent/command.ts'
 import { settingsOf } from '../../src/cli/agent/settings.ts'
 import { lookAtTemplate } from '../../src/cli/agent/template.ts'
@@ -129,6 +131,9 @@ describe('docs/kubernetes.md', () => {
     const overlay = loadYaml<{ resources: string[]; components: string[] }>(shown)
     expect(overlay.resources).toEqual(['../kubernetes'])
     expect(overlay.components.filter((path) => !existsSync(join(base, path)))).toEqual([])
+  })
+  it("gives the service of systemd the image's settings for glibc", () => {
+    expect(docs).toContain(`Environment=${(allocatorSettings as readonly string[]).join(' ')}\n`)
   })
   it.each(readdirSync('conf-examples/kubernetes-paths'))(
     'names the component %s, which patches volumes that there are',

@@ -224,8 +224,8 @@ describe('trestle agent', () => {
     const status = readFileSync(`/proc/${running.child.pid}/status`, 'utf8')
     const kb = Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1])
     expect(kb).toBeGreaterThan(0)
-    // 24 MB, and 39 with them.
-    expect(kb).toBeLessThan(32_000)
+    // 25 MB with the image's settings for glibc, without which it may be 32; and 41 with the other commands.
+    expect(kb).toBeLessThan(36_000)
   })
 
   it('tells what is wrong with its words, as every command does', () => {

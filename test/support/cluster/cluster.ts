@@ -8,8 +8,13 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { execaSync } from 'execa'
+// @ts-expect-error the build has no types
+import { allocatorSettings } from '../../../scripts/image/environment.mjs'
 import { type Host, trestle } from '../host.ts'
 import type { Order } from './api-server.ts'
+
+/** The variables that the agent's image sets. */
+const image = Object.fromEntries((allocatorSettings as readonly string[]).map((setting) => setting.split('=')))
 
 const server = fileURLToPath(new URL('api-server.ts', import.meta.url))
 
@@ -115,7 +120,7 @@ export function startAgent(
     ...['--conf-dir', `${files.root}/net.d`, '--bin-dir', `${files.root}/bin`, '--gc', '0', ...more],
   ]
   const [file = trestle, ...words] = [...tracer, trestle, ...args]
-  return start(host, { file, args: words, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  return start(host, { file, args: words, env: { TRESTLE_STATE_DIR: host.stateDir, ...image } })
 }
 
 /** The metrics of the agent on a node, by name and labels as they are printed. */
