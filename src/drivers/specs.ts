@@ -118,20 +118,28 @@ export function buildNetworkSpec(
   return interfaceDriverOf(conf).networkOf(conf, ips, surroundings)
 }
 
-/** `old` and `now` as one: subnets and hairpin that the configuration does not name are learnt pod by pod. */
-export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
+/** Where a network's subnets come from: the configuration, the leases of its pods, or nowhere (layer 2). */
+export type SubnetSource = 'configured' | 'leases' | 'none'
+
+/** The source of the subnets of a network on an interface of ours. */
+export function subnetSourceOf({ ipam }: Pick<InterfaceNetConf, 'ipam'>): SubnetSource {
+  if (ipam.kind === 'pool') return 'configured'
+  return ipam.kind === 'none' ? 'none' : 'leases'
+}
+
+/**
+ * `old` and `now` as one: subnets and hairpin that the configuration does not name are learnt pod by pod. Layer 2 does
+ * not read ipMasq: the masquerade of pods that had addresses before stays.
+ */
+export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, source: SubnetSource): NetworkSpec {
   const former = old?.formerGateways && { formerGateways: old.formerGateways }
   // Pods in another place are in the records (order/earlier-networks.ts): this network has none of their gateways.
   if (old === undefined || old.bridge?.name !== now.bridge?.name) return { ...now, ...former }
   const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin
-  if (namesSubnets) return { ...now, ...former, ...(hairpin && { hairpin }) }
+  if (source === 'configured') return { ...now, ...former, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
-  const subnets = unique([...(old.masquerade?.subnets ?? []), ...(now.masquerade?.subnets ?? [])])
-  const masquerade = now.masquerade && {
-    subnets,
-    noMasquerade: unique([...subnets, ...now.masquerade.noMasquerade]),
-  }
+  const masquerade = source === 'none' ? old.masquerade : mergedMasquerade(old, now)
   return {
     ...now,
     ...former,
@@ -142,6 +150,12 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     ...(ranges && { ranges: unique([...(old.ranges ?? []), ...ranges]) }),
     ...mergedAccepts(old, now),
   }
+}
+
+function mergedMasquerade(old: NetworkSpec, now: NetworkSpec): NetworkSpec['masquerade'] {
+  if (now.masquerade === undefined) return undefined
+  const subnets = unique([...(old.masquerade?.subnets ?? []), ...now.masquerade.subnets])
+  return { subnets, noMasquerade: unique([...subnets, ...now.masquerade.noMasquerade]) }
 }
 
 // The routes of a pod, from what IPAM gave: which have a gateway, and which is the default one.

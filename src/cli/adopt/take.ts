@@ -7,7 +7,7 @@ import { CniError } from '../../cni/error.ts'
 import { newRecord } from '../../commands/attach/intent.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { afterRuleOps } from '../../drivers/attach.ts'
-import { buildNetworkSpec, mergeNetworks } from '../../drivers/specs.ts'
+import { buildNetworkSpec, mergeNetworks, subnetSourceOf } from '../../drivers/specs.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { aliasOf } from '../../model/names.ts'
 import type { Op } from '../../model/op.ts'
@@ -76,7 +76,8 @@ export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
   const files = networkFiles(first.conf.name)
   return takings.reduce<NetworkSpec | undefined>((known, { conf, spec }, at) => {
     const now = buildNetworkSpec(conf, spec.ips, { mtu: spec.mtu, machineId: machineId() })
-    return mergeNetworks(known, now, at === 0 && conf.ipam.kind === 'pool')
+    const source = subnetSourceOf(conf)
+    return mergeNetworks(known, now, at > 0 && source === 'configured' ? 'leases' : source)
   }, readNetwork(files))
 }
 

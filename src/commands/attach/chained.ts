@@ -38,7 +38,7 @@ export async function addChained(
   const failed = unrepairable(run, rules)
   if (failed !== undefined) throw failed.error
   if (isToBeSetUp) {
-    const setting = { network, namesSubnets: false, own: () => [], mayOverlap: true }
+    const setting = { network, subnetSource: 'leases', own: () => [], mayOverlap: true } as const
     const end = await setUpShared(port, setting, { unlessMade: false, machineId: begun.machineId })
     if (end.at === 'failed') throw end.failed.error
   } else if (areRulesMissing(run, rules, networks)) await rebuildRules(port, spec)

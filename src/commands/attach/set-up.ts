@@ -72,7 +72,7 @@ async function setUpOrLeave(port: RunPort, situation: Situation, setting: SetUp)
  * bridge keeps its MAC and MTU. Throws as setUpShared, and what fails.
  */
 export async function setUpAlone(port: SharedPort, network: NetworkSpec, machineId: string): Promise<NetworkSpec> {
-  const setting: SetUp = { network, namesSubnets: false, own: () => [], mayOverlap: false }
+  const setting: SetUp = { network, subnetSource: 'leases', own: () => [], mayOverlap: false }
   const end = await setUpShared(port, setting, { unlessMade: false, machineId })
   switch (end.at) {
     case 'made':

@@ -26,7 +26,7 @@ export function networkOfChain(
   spec: AttachmentSpec,
   known: NetworkSpec | undefined,
 ): NetworkSpec {
-  return mergeNetworks(known, chainedNetwork(conf, spec, seen), false)
+  return mergeNetworks(known, chainedNetwork(conf, spec, seen), 'leases')
 }
 
 /** Throws CniError 7 for a limit of somebody else: it would be lost, and its removal would be ours to answer for. */

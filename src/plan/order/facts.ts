@@ -4,7 +4,7 @@
 import type { Route } from '../../cni/result.ts'
 import type { InterfaceNetConf, OwnNetConf } from '../../config/net-conf.ts'
 import type { Device } from '../../drivers/driver.ts'
-import { buildNetworkSpec, buildSpec, mergeNetworks } from '../../drivers/specs.ts'
+import { buildNetworkSpec, buildSpec, mergeNetworks, subnetSourceOf } from '../../drivers/specs.ts'
 import type { Cluster } from '../../features/cluster.ts'
 import {
   type AttachmentKey,
@@ -93,7 +93,7 @@ export function wantedNetwork(facts: AddFacts, { ips, mtu }: AttachmentSpec): Ne
   const { conf, known, machineId } = facts
   const excluded = conf.ipam.kind === 'pool' ? facts.ranges.excluded : []
   const now = { ...buildNetworkSpec(conf, ips, { mtu, machineId }), ...(excluded.length > 0 ? { excluded } : {}) }
-  const all = mergeNetworks(known?.network, now, conf.ipam.kind === 'pool')
+  const all = mergeNetworks(known?.network, now, subnetSourceOf(conf))
   const merged = isWithoutLease(facts) ? { ...all, ...leasedParts(facts, all) } : all
   const { bridge } = merged
   if (bridge === undefined || known?.network?.bridge?.name !== bridge.name || !known.hasBridge) return merged

@@ -9,6 +9,7 @@ import { hostOps, leasedHostOps } from '../../drivers/attach.ts'
 import { mostBridgePorts, ownMacOps } from '../../drivers/bridge.ts'
 import { driverOf } from '../../drivers/drivers.ts'
 import { fastPathBridgeOps } from '../../drivers/network.ts'
+import { subnetSourceOf } from '../../drivers/specs.ts'
 import { subnetsOf } from '../../drivers/subnets.ts'
 import type { FlowSelections } from '../../features/port-flows.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../model/attachment.ts'
@@ -120,7 +121,7 @@ export function settingOf(making: Making, tried: Failure | undefined): SetUp {
   return {
     ...(port && { port }),
     network: wanted,
-    namesSubnets: facts.conf.ipam.kind === 'pool',
+    subnetSource: subnetSourceOf(facts.conf),
     own: (shared) => ownStillMissing(making, tried, shared),
     mayOverlap: facts.conf.allowOverlap,
     key: facts.key,

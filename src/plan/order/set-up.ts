@@ -5,7 +5,7 @@
 
 import { bridgeSysctlOps, keepBridgeOps, ownMacOps, type Port } from '../../drivers/bridge.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../../drivers/network.ts'
-import { mergeNetworks } from '../../drivers/specs.ts'
+import { mergeNetworks, type SubnetSource } from '../../drivers/specs.ts'
 import { gatewayLink } from '../../features/bridge-port.ts'
 import { localnetOps } from '../../features/host-ports.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
@@ -22,8 +22,8 @@ import { outcomeOf, type Plan, type PlanRun, planOf, type Stage } from './stage.
 /** What to set up. `own`: operations of the caller's attachment, by the look at the host. */
 export interface SetUp {
   readonly network: NetworkSpec
-  /** Whether the configuration names the subnets; else they are learnt, and kept. */
-  readonly namesSubnets: boolean
+  /** Where the subnets come from; those of leases are kept. */
+  readonly subnetSource: SubnetSource
   readonly own: (shared: NetworkFacts) => readonly Op[]
   /** What the configuration says of a port, for pods of which that is not known. */
   readonly port?: BridgePort
@@ -132,7 +132,7 @@ export function withoutGateways({ host, pods }: NetworkFacts, { network, isOther
 }
 
 function networkIn(shared: NetworkFacts, setting: SetUp): NetworkSpec {
-  return asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
+  return asFound(mergeNetworks(shared.before, setting.network, setting.subnetSource), shared)
 }
 
 function linksOf(network: NetworkSpec, shared: NetworkFacts, { port }: SetUp): readonly Op[] {

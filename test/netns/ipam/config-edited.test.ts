@@ -54,30 +54,40 @@ it('another range and another bridge: pods of both reach the outside, also after
 
 describe('a network whose pods live gets a mode or a bridge where ipMasq is not read', () => {
   const macvlan = { ...netConf({ mode: 'macvlan', master: 'up0' }), podcidr: '10.2.0.0/24' }
-  it.each<[string, string, object]>([
-    ['bridge', 'macvlan', macvlan],
-    ['bridge', 'macvlan, the same range by allowOverlap', { ...macvlan, podcidr: '10.1.0.0/24', allowOverlap: true }],
-    ['bridge', 'layer 2 on another bridge', { ...netConf({ bridge: 'br7' }), podcidr: undefined }],
-    ['ptp', 'macvlan', macvlan],
-  ])('from %s to %s: they reach the outside, also after a flush, and CHECK knows their rules', (mode, _, after) => {
-    addUplink(host)
-    const first = netConf({ mode, podcidr: '10.1.0.0/24' })
-    const old = attach(host, first, { id: 'old' })
-    attach(host, after, { id: 'young' })
-    const isFine = (when: string) => {
-      expect(pings(host, old.netns, outside.far4), when).toBe(true)
-      expectSilent(later(host, 'CHECK', { conf: first, pod: old }))
-    }
-    isFine('after the change')
-    runLine(host, 'nft flush ruleset')
-    expectError(later(host, 'CHECK', { conf: first, pod: old }), 107, 'trestle')
-    expect(command('restore').exitCode).toBe(0)
-    isFine('after restore')
-    // The range of before, and more: the elements of the old pod are in nobody's way.
-    expectSilent(later(host, 'DEL', { conf: first, pod: old }))
-    attach(host, netConf({ mode, podcidr: '10.1.0.0/16', bridge: 'br8' }), { id: 'third' })
-    expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
-  })
+  // The elements of the old pod are in nobody's way: a range around its own, or that range where the bridge has pods.
+  const next = { podcidr: '10.1.0.0/16', bridge: 'br8' }
+  it.each<[string, string, object, Readonly<Record<string, unknown>>]>([
+    ['bridge', 'macvlan', macvlan, next],
+    [
+      'bridge',
+      'macvlan, the same range by allowOverlap',
+      { ...macvlan, podcidr: '10.1.0.0/24', allowOverlap: true },
+      next,
+    ],
+    ['bridge', 'layer 2 on another bridge', { ...netConf({ bridge: 'br7' }), podcidr: undefined }, next],
+    ['bridge', 'layer 2 on the same bridge', { ...netConf({}), podcidr: undefined }, { podcidr: '10.1.0.0/24' }],
+    ['ptp', 'macvlan', macvlan, next],
+  ])(
+    'from %s to %s: they reach the outside, also after a flush, and CHECK knows their rules',
+    (mode, _, after, last) => {
+      addUplink(host)
+      const first = netConf({ mode, podcidr: '10.1.0.0/24' })
+      const old = attach(host, first, { id: 'old' })
+      attach(host, after, { id: 'young' })
+      const isFine = (when: string) => {
+        expect(pings(host, old.netns, outside.far4), when).toBe(true)
+        expectSilent(later(host, 'CHECK', { conf: first, pod: old }))
+      }
+      isFine('after the change')
+      runLine(host, 'nft flush ruleset')
+      expectError(later(host, 'CHECK', { conf: first, pod: old }), 107, 'trestle')
+      expect(command('restore').exitCode).toBe(0)
+      isFine('after restore')
+      expectSilent(later(host, 'DEL', { conf: first, pod: old }))
+      attach(host, netConf({ mode, ...last }), { id: 'third' })
+      expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
+    },
+  )
 })
 
 it('two networks have left a bridge that they shared: restore gives each pod its gateway back, on the bridge and with it', () => {

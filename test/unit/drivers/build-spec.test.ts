@@ -163,31 +163,39 @@ describe('mergeNetworks', () => {
   const conf = { ...delegated, isGateway: true, ipMasq: true }
   const [one, two] = [networkOf(conf), networkOf(conf, lease([{ address: '10.2.0.2/24', gateway: '10.2.0.1' }]))]
 
-  it('is the new one where there was none', () => expect(mergeNetworks(undefined, two, false)).toEqual(two))
+  it('is the new one where there was none', () => expect(mergeNetworks(undefined, two, 'leases')).toEqual(two))
 
   it('gathers subnets and gateways pod by pod, in one order', () => {
-    const merged = mergeNetworks(one, two, false)
+    const merged = mergeNetworks(one, two, 'leases')
     expect(merged).toMatchObject({
       bridge: { addresses: ['10.1.0.1/24', '10.2.0.1/24'] },
       masquerade: { subnets: ['10.1.0.0/24', '10.2.0.0/24'] },
     })
-    expect(mergeNetworks(two, one, false)).toEqual(merged)
-    expect(mergeNetworks(merged, one, false)).toEqual(merged)
+    expect(mergeNetworks(two, one, 'leases')).toEqual(merged)
+    expect(mergeNetworks(merged, one, 'leases')).toEqual(merged)
   })
 
   it('forgets a destination that the configuration no longer keeps, and learns one for the subnets before', () => {
     const [old, now] = ['172.16.0.0/12', '192.0.2.0/24'].map((cidr) => ({ ...conf, nonMasqueradeCIDRs: [cidr] }))
     const second = lease([{ address: '10.2.0.2/24', gateway: '10.2.0.1' }])
-    expect(mergeNetworks(networkOf(old ?? {}), networkOf(now ?? {}, second), false).masquerade).toEqual({
+    expect(mergeNetworks(networkOf(old ?? {}), networkOf(now ?? {}, second), 'leases').masquerade).toEqual({
       subnets: ['10.1.0.0/24', '10.2.0.0/24'],
       noMasquerade: ['10.1.0.0/24', '10.2.0.0/24', '192.0.2.0/24'],
     })
   })
 
+  it('keeps the masquerade of earlier pods where the configuration has no addresses, and so does not read ipMasq', () => {
+    const { ipam: _, ...layer2 } = delegated
+    const now = networkOf(layer2, lease([]))
+    expect(now.masquerade).toBeUndefined()
+    expect(mergeNetworks(one, now, 'none').masquerade).toEqual(one.masquerade)
+    expect(mergeNetworks(one, now, 'leases').masquerade).toBeUndefined()
+  })
+
   it('is the new one where the configuration names the subnets, with the hairpin of a pod before', () => {
     const runtimeConfig = { portMappings: [{ hostPort: 80, containerPort: 80 }] }
     const [withPorts, without] = [networkOf({ ...bridged, runtimeConfig }), networkOf(bridged)]
-    expect(mergeNetworks(withPorts, without, true)).toEqual({ ...without, hairpin: ['10.1.0.0/24'] })
-    expect(mergeNetworks(networkOf(delegated), without, true)).toEqual(without)
+    expect(mergeNetworks(withPorts, without, 'configured')).toEqual({ ...without, hairpin: ['10.1.0.0/24'] })
+    expect(mergeNetworks(networkOf(delegated), without, 'configured')).toEqual(without)
   })
 })

@@ -29,7 +29,7 @@ it('a network that moves to another VLAN after its last pod gets its bridge anew
   }
   const setting = {
     network,
-    namesSubnets: true,
+    subnetSource: 'configured' as const,
     own: () => [],
     mayOverlap: false,
     abandoned: [...links.keys()].reverse(),
