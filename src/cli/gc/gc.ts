@@ -186,10 +186,18 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
   const ending = isApplied
     ? `${collected + others} collected`
     : `${toCollect} to collect${toCollect === 0 ? '' : ' (--apply does it)'}`
-  const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
   const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...pending].join('')
   const hint = verdicts.some(({ verdict }) => verdict === 'report') ? namespaceHint : ''
-  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n${hint}`
+  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${keptText(verdicts)}\n${hint}`
+}
+
+/** How many are kept, and why: an operator who looks for a free address wants to know of each. */
+function keptText(verdicts: readonly AttachmentVerdict[]): string {
+  const kept = verdicts.filter(({ verdict }) => verdict === 'keep')
+  const reasons = [...new Set(kept.map(({ why }) => why))].sort()
+  const counted = reasons.map((reason) => `${kept.filter(({ why }) => why === reason).length}: ${reason}`)
+  const because = (reasons.length > 1 ? counted : reasons).join('; ')
+  return `${kept.length} kept${because === '' ? '' : ` (${because})`}`
 }
 
 const namespaceHint =

@@ -46,7 +46,9 @@ describe('the commands that look after state', () => {
     const applied = command('gc', '--no-runtime', '--apply')
     expect(applied.exitCode, applied.stdout).toBe(0)
     expect(applied.stdout).toContain('1 collected')
-    expect(command('gc', '--no-runtime').stdout).toContain('0 to collect, 0 to look at, 2 kept')
+    expect(command('gc', '--no-runtime').stdout).toContain(
+      '0 to collect, 0 to look at, 2 kept (1: its network namespace exists; 1: younger than five minutes)',
+    )
     const reserved = execaSync('ls', [`${host.stateDir}/networks/gcnet/addresses`]).stdout.split('\n')
     expect(reserved).toEqual(['10.66.0.3', '10.66.0.4'])
   })
