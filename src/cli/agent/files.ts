@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's files: the executable, the configuration, and obstacles to both.
 
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isSea } from 'node:sea'
 import type { Mode } from '../../model/attachment.ts'
-import { conflistText, rangesIn, type Template, withoutRanges } from '../../plan/agent/conflist.ts'
+import {
+  conflistText,
+  emptyTemplate,
+  otherTypes,
+  rangesIn,
+  type Template,
+  withoutRanges,
+} from '../../plan/agent/conflist.ts'
 import { bridgeKey } from '../../plan/agent/new-pods.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
 import { readableText, readText, writeSynced } from '../../system/files/files.ts'
@@ -13,6 +20,7 @@ import { isOnHost } from '../../system/process/programs.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { sweepTemporaries } from '../../system/store/sweep.ts'
 import { namesIfThere } from '../node/if-there.ts'
+import { isOwnType } from '../node/own-type.ts'
 import { settleProgram } from './program.ts'
 import type { RoundInput } from './round.ts'
 import { lookAtTemplate } from './template.ts'
@@ -90,12 +98,32 @@ function otherConfigurations({ node, confDir, confName }: RoundInput['settings']
   return [{ id: 'OtherConfiguration', node, text }]
 }
 
-/** Problems for tools missing on the host, because the plugin runs there and not in the agent's container. */
-export function missingPrograms({ node }: RoundInput['settings']): readonly Problem[] {
-  const missing = ['ip', 'nft', 'tc'].filter((tool) => !isOnHost(tool))
-  if (missing.length === 0) return []
-  const text = `the host has no ${missing.join(', ')}: pods get no network; install nftables and iproute2 there`
-  return [{ id: 'NoProgram', node, text }]
+/** Programs missing on the host: every pod needs them there, and not in the agent's container. */
+export function missingPrograms({ settings, known }: FilesInput): readonly Problem[] {
+  const { node, binDir } = settings
+  const tools = ['ip', 'nft', 'tc'].filter((tool) => !isOnHost(tool))
+  const plugins = otherTypes(known.template?.good ?? emptyTemplate).filter((type) => !isPluginThere(type, settings))
+  const problem = (lacks: string, cure: string): Problem => {
+    return { id: 'NoProgram', node, text: `${lacks}: pods get no network; ${cure}` }
+  }
+  return [
+    ...(tools.length > 0
+      ? [problem(`the host has no ${tools.join(', ')}`, 'install nftables and iproute2 there')]
+      : []),
+    ...(plugins.length > 0
+      ? [problem(`${binDir} has no ${plugins.join(', ')}`, 'install the plugin there, or take it out of the template')]
+      : []),
+  ]
+}
+
+/** Plugin directories of packages, which a runtime may search beside the agent's: Debian, Fedora and Arch. */
+const packaged = ['/opt/cni/bin', '/usr/lib/cni', '/usr/libexec/cni']
+
+/** Whether the host has a plugin. A link's target is a path of the host, so it is not followed. */
+function isPluginThere(type: string, { binDir, hostRoot }: RoundInput['settings']): boolean {
+  if (isOwnType(type)) return true
+  const directories = [binDir, ...packaged.map((directory) => `${hostRoot}${directory}`)]
+  return directories.some((directory) => lstatSync(`${directory}/${type}`, { throwIfNoEntry: false }) !== undefined)
 }
 
 // The runtime's configuration file, written last and as a whole.

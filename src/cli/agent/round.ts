@@ -122,7 +122,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   if (input.isWhole) await attempt('repair', () => repair(input))
   await attempt('pools', async () => lookAtPools(input, contextOf(input), podCidrs))
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
-  await attempt('programs', async () => missingPrograms(input.settings))
+  await attempt('programs', async () => missingPrograms(input))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
   // Without a working plugin every pod of the node would fail.
   const unfit = problems.find(({ id }) => id === 'NoProgram' || id === 'ProgramFails')?.text

@@ -3,6 +3,7 @@
 
 import { hostname } from 'node:os'
 import type { Cidr } from '../../cni/address.ts'
+import { isSupported, supportedVersions } from '../../cni/result.ts'
 import type { Mode } from '../../model/attachment.ts'
 import { soundRange } from '../../plan/agent/node-ranges.ts'
 import { type Input, UsageError } from '../shell/command.ts'
@@ -69,7 +70,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     node: nameOf(text('node-name') ?? env['NODE_NAME'] ?? hostname().toLowerCase()),
     mode: modeOf(text('mode') ?? 'bridge'),
     network: 'pods',
-    cniVersion: text('cni-version') ?? '1.1.0',
+    cniVersion: versionOf(text('cni-version') ?? '1.1.0'),
     confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
     confName: '10-trestle.conflist',
     binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),
@@ -105,6 +106,11 @@ function modeOf(name: string): Mode {
   const mode = gatewayModes.find((each) => each === name)
   if (mode !== undefined) return mode
   throw new UsageError(`--mode ${name}: use ${gatewayModes.join(' or ')}`)
+}
+
+function versionOf(version: string): string {
+  if (isSupported(version)) return version
+  throw new UsageError(`--cni-version ${version}: use ${supportedVersions.join(', ')}`)
 }
 
 function pathOf(option: string, path: string): string {

@@ -77,7 +77,7 @@ function checkTemplate(text: string, { template, network, mode, cniVersion }: As
   return [...decided, ...found.map((each) => findingAtKey(source, each)), ...findings]
 }
 
-/** Ignores missing programs, because other plugins may be installed after the agent. */
+/** Ignores missing programs: other plugins may come and go, so that each round looks for them (files.ts). */
 const programs = { hasDirectory: false, problemOf: () => undefined, isOwn: isOwnType }
 
 /** Findings on keys without effect: the operator expects an effect that pods would not get. */

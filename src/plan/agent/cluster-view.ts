@@ -85,6 +85,7 @@ export function clusterView(viewer: Viewer): ClusterView {
   const problems = [
     ...(earlierPods.length > 0 && own.ranges.length > 0 ? [moved(self, earlierPods, own.ranges)] : []),
     ...ownOverlaps(viewer, own.ranges),
+    ...ownBeyond(viewer, own.ranges),
     ...seen.flatMap((each) => [...each.problems, ...each.judged.problems]),
     ...(bounds.length > 0 ? wideBounds(self, bounds, seen) : publicRanges(self, seen)),
   ]
@@ -321,10 +322,21 @@ function ownOverlaps({ self, here, allowOverlap }: Viewer, own: readonly string[
   return own.flatMap((range): readonly Problem[] => {
     const link = here.subnets.find(({ dst, isOfLink }) => isOfLink && isOverlap(range, dst))
     if (link === undefined) return []
-    const cure = 'new pods are refused; delete the Node and register it again with another range'
+    const cure = `give ${link.dev} another subnet, or delete the Node and register it again with another range`
     const text = `podCIDR ${range} overlaps ${link.dst} of ${link.dev} on this node: ${cure}`
     return [{ id: 'OverlapsHost', node: self, text }]
   })
+}
+
+/** Ranges of this node beyond the option: its own pods have them all the same. */
+function ownBeyond({ self, bounds }: Viewer, own: readonly string[]): readonly Problem[] {
+  const beyond = own.flatMap((text) => parseCidr(text) ?? []).filter((cidr) => !isWithin(cidr, bounds))
+  const bound = bounds.map(formatCidr).join(', ')
+  return beyond.map((cidr) => ({
+    id: 'BeyondClusterCIDR',
+    node: self,
+    text: `podCIDR ${formatCidr(cidr)} is beyond ${bound}: other nodes with this option route nothing to it`,
+  }))
 }
 
 interface Claims {

@@ -2,6 +2,7 @@
 // The configuration that the agent writes. It depends on the own node and the operator's template alone: a node that
 // joins or leaves changes nothing in it.
 
+import { isPluginType } from '../../cni/config-head.ts'
 import { ownType } from '../../cni/invocation.ts'
 import { asObject, isObject, parseObject, withKnownKeys } from '../../cni/json.ts'
 import { usualMode } from '../../config/bridge.ts'
@@ -112,6 +113,12 @@ export function decidedKeys(root: Fields, name: string): readonly Decided[] {
   const isNamed = root['name'] === undefined || root['name'] === name
   const ofName = { steps: ['name'], message: `the network is named "${name}"`, cure: 'leave the name out' }
   return [...(isNamed ? [] : [ofName]), ...(isOwn ? [] : [ofType]), ...keys]
+}
+
+/** The plugins that follow trestle; none whose name would lead out of a directory of plugins. */
+export function otherTypes({ others }: Template): readonly string[] {
+  const types = others.flatMap((plugin) => asObject(plugin)['type'] ?? [])
+  return types.filter((type) => typeof type === 'string').filter(isPluginType)
 }
 
 /** The MTU that the template gives to pods; undefined where they get the uplink's. */

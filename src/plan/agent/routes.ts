@@ -156,6 +156,8 @@ function routeTo(peer: Peer, dst: string, { foreign, beyond, refused }: Table): 
   // The same metric would be replaced, a smaller one wins over ours. IPv6 has 1024 for a route without a metric.
   const isOthers = ({ metric, dev }: NodeRoute) => metric <= routeMetric || (cidr.family === 6 && !isOfPods(dev))
   const other = foreign.get(dst)?.find(isOthers)
+  if (other !== undefined && isOfPods(other.dev))
+    return problem('ForeignRoute', `pods here still have addresses of ${dst}, by ${other.dev}: drain this node`)
   if (other !== undefined)
     return problem('ForeignRoute', `a route to ${dst} that is not trestle's is used: ${describe(other)}`)
   const gateways = peer.addresses.flatMap((text) => {

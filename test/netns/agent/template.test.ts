@@ -74,3 +74,18 @@ it('writes no configuration while the first template cannot be used', async () =
   await running.seen(isReady, 'ready')
   expect(plugin().podcidr).toBe('10.244.1.0/24')
 })
+
+it('a plugin of the template that the node lacks: no readiness and the former configuration, until it is there', async () => {
+  versions = 0
+  put(own({ mtu: 1400 }))
+  const running = node.start(['--template', template(), '--look', '1'])
+  await running.seen(isReady, 'ready')
+  put(JSON.stringify({ plugins: [{ type: 'trestle' }, { type: 'meter' }] }))
+  await node.api.seen(({ body }) => (body as { reason?: string })?.reason === 'NoProgram', 'the event')
+  await until(() => readiness().status === 503, 'no readiness')
+  expect(readiness().text).toContain('bin has no meter: pods get no network')
+  expect(node.files.configuration().plugins).toMatchObject([{ type: 'trestle', mtu: 1400 }])
+  writeFileSync(`${node.files.root}/bin/meter`, '#!/bin/sh\n', { mode: 0o755 })
+  await until(() => readiness().status === 200, 'readiness')
+  expect(node.files.configuration().plugins.map(({ type }: { type: string }) => type)).toEqual(['trestle', 'meter'])
+})

@@ -237,6 +237,7 @@ describe('settingsOf', () => {
   it.each([
     ['node-name', '../x'],
     ['mode', 'vxlan'],
+    ['cni-version', '2'],
     ['conf-dir', 'relative'],
     ['listen', 'nowhere'],
     ['listen', '127.0.0.1:99999'],

@@ -341,7 +341,7 @@ describe('the addresses of nodes', () => {
 })
 
 describe('--cluster-cidr', () => {
-  const bounds = ['10.0.0.0/16', 'fd00::/32'].map((text) => parseCidr(text) as Cidr)
+  const bounds = ['10.0.0.0/16', 'fd00:1::/32'].map((text) => parseCidr(text) as Cidr)
   const peer = (cidr: string) => node('b', [cidr], ['192.0.2.2'])
 
   it('bounds the ranges of other nodes, today’s and earlier ones', () => {
@@ -355,6 +355,18 @@ describe('--cluster-cidr', () => {
     expect(view([self, peer('10.0.2.0/24')], { bounds, remembered }).peers[0]?.ranges).toEqual([
       '10.0.2.0/24',
       '10.0.9.0/24',
+    ])
+  })
+
+  it('is told of this node’s own range, which its pods have all the same', () => {
+    const found = view([self], { bounds: [parseCidr('10.2.0.0/16'), parseCidr('fd00:1::/32')] })
+    expect(found.own).toEqual(['10.0.1.0/24', 'fd00:1::/64'])
+    expect(found.problems).toMatchObject([
+      {
+        id: 'BeyondClusterCIDR',
+        node: 'self',
+        text: expect.stringMatching(/^podCIDR 10\.0\.1\.0\/24 is beyond 10\.2/),
+      },
     ])
   })
 

@@ -54,6 +54,8 @@ describe('planRoutes', () => {
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4)])).toEqual([
       'ForeignRoute',
     ])
+    const [ofOwnPods] = plan([...base, link('10.0.2.0/24', 'cni1')], [{ ...two, ranges: ['10.0.2.0/24'] }]).problems
+    expect(ofOwnPods).toMatchObject({ id: 'ForeignRoute', text: expect.stringContaining('cni1: drain this node') })
     // Its metric is larger: ours is the one that counts.
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4, 500)])).toEqual([])
     // A person's route of IPv6 has 1024 by itself.
