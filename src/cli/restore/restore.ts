@@ -53,7 +53,7 @@ function asText({ missing, lost, ended, unplaced, elsewhere }: Restored, isDry: 
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),
-    ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod\n`),
+    ...lost.map((text) => `  lost      ${text}: the interface or its bridge is gone, recreate the pod\n`),
     ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest\n`),
     ...unplaced.map(
       (text) => `  unplaced  ${text}: on no bridge; the next ADD of the network (trestle add) puts it back\n`,

@@ -5,6 +5,7 @@
 import { bridgeSysctlOps, ownMacOps, type Port, portOps } from '../../drivers/bridge.ts'
 import { driverOf } from '../../drivers/drivers.ts'
 import { bridgeOps, refilledRuleOps } from '../../drivers/network.ts'
+import { gatewayLink } from '../../features/bridge-port.ts'
 import { featureOps } from '../../features/features.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../model/attachment.ts'
 import { bridgeMac, hostLinkName, keyOfHostLink } from '../../model/names.ts'
@@ -122,10 +123,14 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   const networks = [...current, ...earlierInUse(context, current)]
   const all = liveSpecs(context)
   const host = await observeHost(context.run, undefined, all.some((spec) => driverOf(spec).isRouted) ? 'all' : [])
+  // The bridge of another plugin: nothing of ours makes it again, nor plugs its pods in.
+  const own = new Set(networks.flatMap(({ bridge }) => (bridge === undefined ? [] : gatewayLink(bridge))))
   const isThere = (spec: AttachmentSpec) => {
     const { hostLink, hostIndex } = spec.chained ?? {}
     const name = spec.host?.name ?? hostLink
     const link = host.links.get(name ?? '')
+    const bridge = spec.chained && spec.hostPorts?.link
+    if (bridge !== undefined && !own.has(bridge) && !host.links.has(bridge)) return false
     return name === undefined || (link !== undefined && (hostIndex ?? link.index) === link.index)
   }
   const attachments = all.filter(isThere)

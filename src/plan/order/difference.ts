@@ -16,7 +16,7 @@ import {
   mainTable,
   type Op,
 } from '../../model/op.ts'
-import { declarationsOf, setSpec, type TableFamily } from '../../model/tables.ts'
+import { declarationsOf, ruleComment, setSpec, type TableFamily } from '../../model/tables.ts'
 
 /**
  * An operation whose effect is not there, and each way in which it is not, for people: none for a setting that goes
@@ -380,13 +380,14 @@ function baseDifference(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Ob
     const there = table.rules.get(chain.name)
     if (there === undefined) return [`nft chain ${chain.name} is missing`]
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
-    const comments = chain.rules.map((rule) => rule.comment)
+    // Rules for a mark that no network asks for may be those of pods whose records are lost.
+    const isUnused = chain.rules.length === 0
+    const isOurs = (comment: string) =>
+      isUnused ? comment.startsWith(ruleComment('')) : chain.rules.some((rule) => rule.comment === comment)
     return [
       ...missing.map((rule) => `nft rule "${rule.comment}" is missing from ${chain.name}`),
       // A rule of somebody else may decide before ours do.
-      ...(there.every((comment) => comments.includes(comment))
-        ? []
-        : [`a rule that is not ours is in nft chain ${chain.name}`]),
+      ...(there.every(isOurs) ? [] : [`a rule that is not ours is in nft chain ${chain.name}`]),
       ...(table.dropping?.includes(chain.name) ? [`policy of nft chain ${chain.name} is drop, not accept`] : []),
     ]
   })

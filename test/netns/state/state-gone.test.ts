@@ -4,13 +4,15 @@
 
 import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync } from 'node:fs'
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
-import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { failing } from '../../support/tool.ts'
 import { attach, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
+import { pings } from '../../support/traffic/traffic.ts'
 
 const missing = missingCnitool(['bridge', 'host-local'])
 if (missing !== undefined) console.log(missing)
@@ -119,6 +121,36 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
       expect(runtime.tool('del', pod, ports(port))).toMatchObject({ code: 0 })
     expect(reserved('ports')).toEqual([])
     expect(rules()).not.toMatch(/ 808[01] /)
+  })
+
+  const restored = () => {
+    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, 'restore'], { env, reject: false })
+  }
+  const chain = (more: object) => {
+    const ipam = { type: 'host-local', subnet: '10.240.0.0/24', dataDir: '/run/cni/leases' }
+    const chained = { type: 'trestle', capabilities: { portMappings: true }, ...more }
+    return { ...list, plugins: [{ ...foreign, ipam }, chained] }
+  }
+
+  it('keeps the rules of a pod that another plugin made, also beside a restore', () => {
+    runtime.write(chain({ firewall: { ingressPolicy: 'same-bridge' } }))
+    expect(add('one', ports(8080)).added.code).toBe(0)
+    const was = rules()
+    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    expect(restored()).toMatchObject({ exitCode: 0, stdout: '0 restored, 0 lost' })
+    expect(rules()).toBe(was)
+  })
+
+  it("another plugin's bridge that is gone: restore names its pod, and makes the rest", () => {
+    runtime.write(chain({}))
+    expect(add('one', ports(8080)).added.code).toBe(0)
+    const pod = attach(host, netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' }), { id: 'c2' })
+    for (const line of ['link del br-foreign', 'link del br-other']) host.run('ip', line.split(' '))
+    const { exitCode, stdout } = restored()
+    expect(exitCode, stdout).toBe(1)
+    expect(stdout).toMatch(/lost {6}eth0 of container \S+ \(network gone\): the interface or its bridge is gone/)
+    expect(pings(host, pod.netns, '10.241.0.1')).toBe(true)
   })
 
   it('is not taken for removed where the last pod was deleted just now, and libcni has not forgotten it yet', () => {
