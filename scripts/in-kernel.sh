@@ -36,7 +36,8 @@ if ! [ -x /usr/lib/qemu/virtiofsd ] && ! [ -x /usr/libexec/virtiofsd ]; then
 fi
 if [ ${#packages[@]} -gt 0 ]; then
   say "install ${packages[*]}"
-  apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || { say 'cannot install them; run apt-get update'; exit 3; }
+  # Of several at once each waits for the lock of the one before.
+  apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || { say 'cannot install them; run apt-get update'; exit 3; }
 fi
 virtiofsd=/usr/lib/qemu/virtiofsd
 [ -x "$virtiofsd" ] || virtiofsd=/usr/libexec/virtiofsd
