@@ -24,6 +24,12 @@ if [ "${1-}" = --without ]; then without=$2; shift 2; fi
 [ $# -gt 0 ] || usage
 [ "$(id -u)" = 0 ] || { say 'needs root'; exit 3; }
 
+# Of several that start at once on a new machine one gets packages and kernel, and the others wait.
+kernels=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}/kernels
+mkdir -p "$kernels"
+exec 9>"$kernels/lock"
+flock 9
+
 packages=()
 want() { command -v "$1" >/dev/null || packages+=("$2"); }
 want qemu-system-x86_64 qemu-system-x86
@@ -36,13 +42,11 @@ if ! [ -x /usr/lib/qemu/virtiofsd ] && ! [ -x /usr/libexec/virtiofsd ]; then
 fi
 if [ ${#packages[@]} -gt 0 ]; then
   say "install ${packages[*]}"
-  # Of several at once each waits for the lock of the one before.
-  apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || { say 'cannot install them; run apt-get update'; exit 3; }
+  apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || { say 'cannot install them; run apt-get update'; exit 3; }
 fi
 virtiofsd=/usr/lib/qemu/virtiofsd
 [ -x "$virtiofsd" ] || virtiofsd=/usr/libexec/virtiofsd
 
-kernels=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}/kernels
 work=$(mktemp -d)
 daemon=
 clean() {
@@ -74,10 +78,10 @@ get_kernel() {
 
 kernel=$kernels/$version
 if [ ! -e "$kernel/vmlinuz" ]; then
-  mkdir -p "$kernels"
   say "get Debian's kernel $version ($suite)"
   get_kernel "$kernel" || { tail -n 5 "$work/log" >&2; say "no kernel $version"; exit 3; }
 fi
+exec 9>&-
 
 # The first root: busybox and the modules, with those left out that the command is to be without.
 root=$work/root
