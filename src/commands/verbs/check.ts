@@ -77,10 +77,14 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
 }
 
-/** Why a record lacks what was made. A chained attachment may have had nothing to make, role ipam never has. */
-function whyWithoutSpec({ spec, seen, otherFormat, key }: AttachmentRecord): string | undefined {
+/**
+ * Why a record lacks what was made. A chained attachment may have had nothing to make, role ipam never has; a record
+ * that was found again is of no configuration (`withoutSpec`).
+ */
+function whyWithoutSpec({ spec, seen, otherFormat, key, configDigest: digest }: AttachmentRecord): string | undefined {
   if (otherFormat !== undefined) return `the record is of format ${otherFormat}: only reservations are compared`
-  if (spec !== undefined || key.role !== 'main') return undefined
+  const hadNothing = key.role === 'ipam' || (key.role === 'chained' && digest !== '')
+  if (spec !== undefined || hadNothing) return undefined
   const compared = seen === undefined ? 'reservations alone' : 'what trestle found of it after the loss'
   return `the record was lost: CHECK compares ${compared}`
 }

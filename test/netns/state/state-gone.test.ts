@@ -114,6 +114,8 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     expect(second.added.stdout + second.added.stderr).toContain('host port 8080/tcp is taken')
     const next = add('next', ports(8081))
     expect(next.added.code, next.added.stdout).toBe(0)
+    const checked = runtime.tool('check', netns, ports(8080))
+    expect(checked.stderr).toContain('trestle: CHECK: the record was lost: CHECK compares reservations alone')
     for (const [pod, port] of [
       [netns, 8080],
       [next.netns, 8081],
