@@ -210,7 +210,7 @@ describe('afterwards', () => {
     expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     run(host, 'link del up0')
     host.removePod(ended.netns)
-    const text = 'eth0 of container c1 (network net): the interface is gone'
+    const text = 'eth0 of container c1 (network net): the interface or its bridge is gone'
     expect(restore()).toMatchObject({ code: 1, stdout: expect.stringContaining(`  lost      ${text}`) })
     expect(restore().stdout).toMatch(/\n0 restored, 1 lost, 1 ended\n$/)
     expectSilent(later(host, 'DEL', { conf, pod: ended }))
