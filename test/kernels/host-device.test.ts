@@ -8,6 +8,7 @@ import { basename } from 'node:path'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { trestle } from '../support/host.ts'
+import { stateEnv } from '../support/state-layout.ts'
 
 const address = '0000:00:10.0'
 const mac = '0a:00:00:00:77:01'
@@ -42,7 +43,7 @@ function cni(verb: string, named: object, { netns, ifName = 'net1' }: Call) {
     CNI_NETNS: netns,
     CNI_IFNAME: ifName,
     CNI_PATH: '/opt/cni/bin',
-    TRESTLE_STATE_DIR: stateDir,
+    ...stateEnv({ stateDir }),
   }
   const done = run(trestle, [], { input: JSON.stringify({ ...base, ...named }), env })
   expect(done.exitCode, `${verb}: ${done.stdout}${done.stderr}`).toBe(0)

@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process'
 import type { openFaults } from '../support/faults/faults.ts'
 import { type Call, environment, type Finished, type Host, trestle, type Verb } from '../support/host.ts'
+import { stateEnv } from '../support/state-layout.ts'
 import type { Disturbance } from './steps.ts'
 
 /** A call as it is sent. */
@@ -24,13 +25,13 @@ export async function runCni(host: Host, faults: ReturnType<typeof openFaults>, 
   if (isOfTool) faults.reset(disturbance, disturbance.fault)
   // FAULT_INSIDE lets our own nsenter pass; trestle does not hand it on to its tools.
   const wrapped = isOfTool ? { PATH: faults.path, FAULT_INSIDE: '1' } : {}
-  const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...wrapped } })
+  const env = environment(verb, { ...call, env: { ...stateEnv(host), ...wrapped } })
   return await run(host, { args: [], env, input: JSON.stringify(conf) }, disturbance)
 }
 
 /** Runs one of the commands for people, with `-o json`. */
 export async function runCommand(host: Host, words: readonly string[]): Promise<Finished> {
-  const env = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir }
+  const env = { PATH: process.env['PATH'] ?? '', ...stateEnv(host) }
   return await run(host, { args: [...words, '-o', 'json'], env, input: '' })
 }
 

@@ -7,6 +7,7 @@ import type { AttachmentKey, AttachmentSpec } from '../../src/model/attachment.t
 import type { Element } from '../../src/model/op.ts'
 import { readTable } from '../../src/tools/nft.ts'
 import type { Host } from '../support/host.ts'
+import { stateFiles } from '../support/state-layout.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'
 
@@ -53,7 +54,7 @@ export interface Facts {
 
 /** Looks at everything. */
 export function lookAt({ host, pods }: World): Facts {
-  const networks = namesIn(`${host.stateDir}/networks`)
+  const networks = namesIn(stateFiles(host).networks)
   const inNetworks = (part: string) =>
     networks.flatMap((network) =>
       namesIn(`${host.stateDir}/networks/${network}/${part}`).map((name) => ({
@@ -74,7 +75,7 @@ export function lookAt({ host, pods }: World): Facts {
   return {
     records: [...inNetworks('attachments').map(recordOf(false)), ...inNetworks('pending').map(recordOf(true))],
     addresses: inNetworks('addresses').map(reservationOf),
-    ports: namesIn(`${host.stateDir}/ports`).map((name) => reservationOf({ name, file: `ports/${name}` })),
+    ports: namesIn(stateFiles(host).ports).map((name) => reservationOf({ name, file: `ports/${name}` })),
     links: linksOf(host),
     elements: [...elementsOf(host, 'inet'), ...elementsOf(host, 'bridge')],
     pods: live.map((pod) => podFact(host, pod)),

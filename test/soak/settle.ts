@@ -3,6 +3,7 @@
 // ones left, `trestle restore`. Afterwards state and kernel say the same.
 
 import { readFileSync, writeFileSync } from 'node:fs'
+import { stateOf } from '../support/state-layout.ts'
 import { runCommand } from './calls.ts'
 import { lookAt, namesIn } from './facts.ts'
 import { brokenInvariants } from './invariants.ts'
@@ -22,7 +23,7 @@ export async function settle(world: World, broken: readonly Pod[]): Promise<void
 }
 
 function hasLeftovers({ host }: World, network: string): boolean {
-  return namesIn(`${host.stateDir}/networks/${network}/pending`).length > 0
+  return namesIn(stateOf(host, network).directoryOf('pending')).length > 0
 }
 
 /** `trestle restore`; complains unless it ends well. Pods whose namespace went are reported as lost. */

@@ -7,6 +7,7 @@ import { decodeRecord } from '../../src/model/record.ts'
 import { readText } from '../../src/system/files/files.ts'
 import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
+import { stateOf } from '../support/state-layout.ts'
 import { runCni } from './calls.ts'
 import { pluginsOf, type Slot, slots } from './networks.ts'
 import type { Disturbance, PodCall } from './steps.ts'
@@ -116,7 +117,7 @@ async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promi
 }
 
 function isRecorded({ host }: World, { id, slot }: Pod): boolean {
-  const found = readText(`${host.stateDir}/networks/${slot.network}/attachments/${id}:eth0`)
+  const found = readText(stateOf(host, slot.network).finished(id))
   return typeof found === 'object' && decodeRecord(found.text)?.key.containerId === id
 }
 

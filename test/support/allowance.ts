@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import { type ChainDeclaration, declarationsOf, type TableFamily } from '../../src/model/tables.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
+import { stateFiles } from './state-layout.ts'
 
 /** Tests name their bridges like this; a bridge, its addresses and its routes stay for the next pod. */
 const bridge = '(?:cni0|br-[a-z0-9]+)'
@@ -43,7 +44,7 @@ export type Known = ReadonlySet<string>
 
 /** What the networks in state are of, the bridges that stay with their subnets, and what `before` had. */
 export function knownOf(host: Host, before?: Snapshot): Known {
-  const files = host.run('find', [`${host.stateDir}/networks`, '-regex', '.*/\\(network\\|chained\\)\\.json']).stdout
+  const files = host.run('find', [stateFiles(host).networks, '-regex', '.*/\\(network\\|chained\\)\\.json']).stdout
   const said = linesOf(files).flatMap((file) => wordsOf(readFileSync(file, 'utf8')))
   const routes = ['-4', '-6'].flatMap((family) => linesOf(host.run('ip', [family, 'route', 'show']).stdout))
   const subnets = routes.filter((route) => bridgeRoute.test(route)).map((route) => route.replace(/ .*/, ''))

@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Finished, openHost, trestle } from './host.ts'
+import { handsBeside, stateEnv } from './state-layout.ts'
 import { upstreamPlugins } from './upstream.ts'
 
 /** Where `ip netns`, libcni and trestle keep things by name, private to the run (scripts/in-netns.sh). */
@@ -22,7 +23,7 @@ export function openHands(lists: Readonly<Record<string, unknown>>) {
     writeFileSync(join(directory, name), typeof list === 'string' ? list : JSON.stringify(list))
   }
   const env = {
-    TRESTLE_STATE_DIR: host.stateDir,
+    ...stateEnv(host),
     CNI_PATH: path,
     NETCONFPATH: directory,
     PATH: `${path}:${process.env['PATH']}`,
@@ -43,8 +44,7 @@ export function openHands(lists: Readonly<Record<string, unknown>>) {
   const close = (): void => {
     for (const name of names()) host.run('ip', ['netns', 'del', name])
     host.close()
-    for (const each of [directory, path, `${host.stateDir}-pods`, ...kept])
-      rmSync(each, { recursive: true, force: true })
+    for (const each of [directory, path, handsBeside(host), ...kept]) rmSync(each, { recursive: true, force: true })
   }
   return { host, directory, shell, entries, names, close }
 }

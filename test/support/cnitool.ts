@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Finished, type Host, trestle } from './host.ts'
+import { stateEnv } from './state-layout.ts'
 import { missingPlugins, upstreamPlugins } from './upstream.ts'
 
 const cnitool = join(upstreamPlugins, '../bin/cnitool')
@@ -23,7 +24,7 @@ export function openRuntime(host: Host, name: string) {
   symlinkSync(trestle, join(path, 'trestle'))
 
   const words = (env: Readonly<Record<string, string>>) => Object.entries(env).map(([key, value]) => `${key}=${value}`)
-  const usual = { TRESTLE_STATE_DIR: host.stateDir, CNI_PATH: path, NETCONFPATH: directory }
+  const usual = { ...stateEnv(host), CNI_PATH: path, NETCONFPATH: directory }
 
   /** Writes the list in place of the one before. */
   const write = (list: unknown): void => writeFileSync(file, JSON.stringify(list))

@@ -7,6 +7,7 @@ import { dirname } from 'node:path'
 import { execaSync } from 'execa'
 import { trestle } from './host.ts'
 import { asPublished } from './published.ts'
+import { stateEnv } from './state-layout.ts'
 import { attach, type Pod } from './traffic/pods.ts'
 import { outside, pings } from './traffic/traffic.ts'
 import { openUplinkedHost } from './traffic/uplinked-host.ts'
@@ -49,7 +50,7 @@ export function openDoctorNode(more: Readonly<Record<string, unknown>> = {}) {
 
   /** Runs a command line in a shell of the node, as an operator does. */
   const sh = (line: string) => {
-    const env = { TRESTLE_STATE_DIR: host.stateDir, PATH: `${dirname(trestle)}:${process.env['PATH']}` }
+    const env = { ...stateEnv(host), PATH: `${dirname(trestle)}:${process.env['PATH']}` }
     return execaSync('nsenter', [`--net=${host.path}`, '--', 'sh', '-c', line], { env, reject: false })
   }
   const doctor = (...words: readonly string[]): Examined => {

@@ -6,6 +6,7 @@ import { dirname } from 'node:path'
 import { execaSync } from 'execa'
 import type { DoctorNode } from './doctor-node.ts'
 import { type Finished, snapshot, trestle } from './host.ts'
+import { stateEnv } from './state-layout.ts'
 import type { Pod } from './traffic/pods.ts'
 import { upstreamPlugins } from './upstream.ts'
 
@@ -35,7 +36,7 @@ export function openFaultBench(node: DoctorNode, pod: Pod | undefined) {
   const tools = `${node.root}/tools`
   const variables = {
     PATH: `${tools}:${dirname(trestle)}:${process.env['PATH']}`,
-    TRESTLE_STATE_DIR: node.stateDir,
+    ...stateEnv(node),
     CONF: node.configDir,
     BIN: node.binDir,
     PEERS: upstreamPlugins,

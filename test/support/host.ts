@@ -8,6 +8,7 @@ import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { execaSync } from 'execa'
 import { asPublished } from './published.ts'
+import { stateEnv, stateFiles } from './state-layout.ts'
 
 /** The executable under test. */
 export const trestle = resolve(process.env['CNI_BIN'] ?? 'dist/trestle')
@@ -86,7 +87,7 @@ export function openHost() {
 
   /** Runs the executable as a runtime does. */
   const cni = (verb: Verb, conf: unknown, call: Call = {}): Finished => {
-    const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: stateDir, ...call.env } })
+    const env = environment(verb, { ...call, env: { ...stateEnv({ stateDir }), ...call.env } })
     const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
     return finished('nsenter', [`--net=${path}`, '--', call.file ?? trestle], { input, env, extendEnv: false })
   }
@@ -141,7 +142,7 @@ export function snapshot(host: Host): Snapshot {
         '-mindepth',
         '1',
         '-path',
-        `${host.stateDir}/failures`,
+        stateFiles(host).ring('failures'),
         '-prune',
         '-o',
         '-mindepth',

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of calls in a test's state directory, and the commands that show them.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import { type Line, lineSchema } from '../../src/commands/record/schema.ts'
 import { type Finished, type Host, trestle } from './host.ts'
-
-/** The files of a ring, the oldest first. */
-export function recordFiles(host: Host, ring: 'failures' | 'records', verb = ''): readonly string[] {
-  const names = readdirSync(`${host.stateDir}`, { recursive: true, encoding: 'utf8' })
-  const files = names.filter((name) => name.startsWith(`${ring}/${verb}`) && name.endsWith('.jsonl'))
-  return files.toSorted((a, b) => (a.slice(a.lastIndexOf('/')) < b.slice(b.lastIndexOf('/')) ? -1 : 1))
-}
+import { stateWord } from './state-layout.ts'
 
 /** The lines of a record, each valid by the published schema. */
 export function linesOf(host: Host, file: string): readonly Line[] {
@@ -32,5 +26,5 @@ export function lineOf<T extends Line['type']>(lines: readonly Line[], type: T):
 
 /** Runs a command of trestle on the host. */
 export function command(host: Host, ...words: readonly string[]): Finished {
-  return host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
+  return host.run('env', [stateWord(host), trestle, ...words])
 }

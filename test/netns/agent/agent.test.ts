@@ -24,6 +24,7 @@ import {
 import { haveStrace } from '../../support/faults/strace.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
+import { stateEnv, stateFiles } from '../../support/state-layout.ts'
 
 const own = nodeObject('self', {
   cidrs: ['10.244.1.0/24', 'fd00:10:244:1::/64'],
@@ -401,7 +402,7 @@ describe('trestle agent', () => {
     await until(() => routes().length === 0, 'no routes')
     // As a kubelet does: the addresses come after the Node.
     await api.order({ put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: [] })] })
-    await until(() => readFileSync(`${host.stateDir}/agent.json`, 'utf8').includes('10.244.9.0/24'), 'the new range')
+    await until(() => readFileSync(stateFiles(host).agent, 'utf8').includes('10.244.9.0/24'), 'the new range')
     await api.order({
       put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: ['192.0.2.12', '2001:db8::12'] })],
     })
@@ -473,7 +474,7 @@ describe('trestle agent', () => {
     expect(metrics['trestle_agent_ready']).toBe(1)
     // doctor on the node tells the same: readiness is silent about it.
     const words = [`--net=${host.path}`, '--', trestle, 'doctor', '--only', 'agents', '-o', 'json']
-    const doctor = execaSync('nsenter', words, { env: { TRESTLE_STATE_DIR: host.stateDir }, reject: false })
+    const doctor = execaSync('nsenter', words, { env: stateEnv(host), reject: false })
     const { findings } = JSON.parse(doctor.stdout) as { findings: { id: string; on: string }[] }
     expect(findings.map(({ id, on }) => [on, id]).sort()).toEqual(
       Object.entries(wrong)

@@ -14,6 +14,7 @@ import {
 } from '../../support/cluster/agent-node.ts'
 import { nodeObject } from '../../support/cluster/cluster.ts'
 import type { RoundAnswer } from '../../support/cluster/round-driver.ts'
+import { stateFiles } from '../../support/state-layout.ts'
 
 const [a, b] = [
   ['10.244.1.0/24', 'fd00:10:244:1::/64'],
@@ -74,7 +75,7 @@ describe('a Node that comes back', () => {
   it('tells of pods that started before any agent of this boot, and their bridge goes with the last of them', async () => {
     await registered(b)
     const old = attach('old')
-    rmSync(`${node.host.stateDir}/agent.json`)
+    rmSync(stateFiles(node.host).agent)
     const found = await registered(a)
     expect(ids(found)).toEqual(['MovedPodCIDR'])
     expect(bridges()).toEqual(['cni0'])

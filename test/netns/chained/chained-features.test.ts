@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles } from '../../support/state-layout.ts'
 import { inPodJson } from '../../support/traffic/pods.ts'
 import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
 import {
@@ -181,7 +182,7 @@ describe.skipIf(missing)(`chained after ptp${missing ? ` (${missing})` : ''}`, (
   it('without its state DEL takes the ifb', () => {
     const chain = chainOf({ bandwidth: { egressRate: 4_000_000, egressBurst: 400_000 } })
     const pod = attachChain(host, chain)
-    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    rmSync(stateFiles(host).networks, { recursive: true })
     detachChain(host, chain, pod)
     expectNothingLeft(host, before)
   })

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Host, openHost, trestle, type Verb } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateFiles, stateWord } from '../../support/state-layout.ts'
 import { type RoutedPod, routedPod } from '../../support/traffic/routed-pods.ts'
 import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
 
@@ -180,8 +181,8 @@ describe('an address that is given to another pod before the DEL of its first on
 describe('pods whose state was lost', () => {
   const noMasq = { nonMasqueradeCIDRs: ['203.0.113.0/24'] }
   const of = (pod: number) => elements().filter((each) => new RegExp(`"(10\\.1\\.2\\.|fd00:1::)${pod}"`).test(each))
-  const lose = () => rmSync(`${host.stateDir}/networks`, { recursive: true })
-  const gc = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])
+  const lose = () => rmSync(stateFiles(host).networks, { recursive: true })
+  const gc = () => host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '--apply'])
 
   it('leave nothing after their DEL, and others their masquerade', () => {
     const [one] = [add(1, noMasq), add(2, noMasq)]

@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -20,7 +21,7 @@ afterEach(() => host.close())
 
 /** Words of a command line; VETH and STATE stand for this pod's link and the state directory. */
 function run(line: string): void {
-  const words = line.replace('VETH', pod.hostLink).replace('STATE', `${host.stateDir}/networks/net`).split(' ')
+  const words = line.replace('VETH', pod.hostLink).replace('STATE', stateOf(host, 'net').directory).split(' ')
   const done =
     words[0] === 'pod' ? host.inPod(pod.netns, 'ip', words.slice(1)) : host.run(words[0] ?? '', words.slice(1))
   expect(done.code, `${line}: ${done.stderr}`).toBe(0)

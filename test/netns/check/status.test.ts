@@ -8,6 +8,7 @@ import { expectUntouched } from '../../support/allowance.ts'
 import { atRest, startCall } from '../../support/faults/started.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { statusOnNode } from '../../support/status-on-node.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
@@ -194,7 +195,7 @@ describe('STATUS says no', () => {
   ])('with 50 where %s is not installed and the configuration needs it', (tool, more) => {
     expectSilent(host.cni('STATUS', netConf(more)))
     const hide = 'for f in $(which -a "$1"); do mount --bind /dev/null "$f"; done; exec "$0"'
-    const env = environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const env = environment('STATUS', { env: stateEnv(host) })
     const asked = ['--mount', '--propagation', 'private', 'sh', '-c', hide, trestle, tool]
     const { stdout } = execaSync('unshare', asked, { env, input: JSON.stringify(netConf(more)), reject: false })
     expect(JSON.parse(stdout)).toMatchObject({ code: 50, msg: `not ready: ${tool} not found [not-ready-tool]` })

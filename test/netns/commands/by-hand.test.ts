@@ -9,6 +9,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Hands, openHands } from '../../support/by-hand.ts'
 import { missingCnitool } from '../../support/cnitool.ts'
 import { snapshot } from '../../support/host.ts'
+import { handsBeside, stateOf } from '../../support/state-layout.ts'
 import { seenBy, serve } from '../../support/traffic/traffic.ts'
 
 const pods = {
@@ -81,7 +82,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     expect(ok('trestle status pods').stdout).toBe('network pods is ready for pods: trestle\n')
     expect(ok('trestle del storage web').stdout).toBe('removed net1 of network storage from web\n')
     expect(ok('trestle del pods web').stdout).toContain('and the namespace web that add had made')
-    expect([names(), entries(), existsSync(`${host.stateDir}-pods`)]).toEqual([[], [], false])
+    expect([names(), entries(), existsSync(handsBeside(host))]).toEqual([[], [], false])
     // The upstream plugins leave their bridge and chains.
     ok('ip link del hand1 && nft delete table ip nat')
     expectNothingLeft(host, before)
@@ -256,7 +257,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     for (const name of ['a', 'lost']) ok(`trestle add pods ${name}`)
     const idOf = (name: string) => ok(`trestle nets | grep ^${name}`).stdout.trim().split(/\s+/).at(-1) ?? ''
     const [valid, lost] = [idOf('a'), idOf('lost')]
-    rmSync(`${hands.host.stateDir}/networks/pods/attachments/${lost}:eth0`)
+    rmSync(stateOf(hands.host, 'pods').finished(lost))
     ok('rm /var/lib/cni/results/*')
     const gc = `trestle gc pods --valid ${valid}/eth0`
     const lines = (outcome: string) => [

@@ -9,6 +9,7 @@ import { execaSync } from 'execa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../../../src/cli/node/list.ts'
 import { environment, type Finished, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { addUplink } from '../../support/traffic/traffic.ts'
 import { upstreamPlugins } from '../../support/upstream.ts'
 
@@ -73,7 +74,7 @@ describe('conf-examples', () => {
   function run(verb: Verb, plugin: PluginConf, sent: { conf: object; call: object }): Finished {
     const call = { ...sent.call, path: `${plugins}:${upstreamPlugins}:${dirname(trestle)}` }
     if (plugin.type === 'trestle') return host.cni(verb, sent.conf, call)
-    const env = Object.entries({ ...environment(verb, call), TRESTLE_STATE_DIR: host.stateDir })
+    const env = Object.entries({ ...environment(verb, call), ...stateEnv(host) })
     const words = env.map(([name, value]) => `${name}=${value}`)
     const done = host.run('env', ['-i', ...words, `${upstreamPlugins}/${plugin.type}`], JSON.stringify(sent.conf))
     return { ...done, json: verb === 'ADD' && done.code === 0 ? JSON.parse(done.stdout) : undefined }

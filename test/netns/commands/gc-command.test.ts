@@ -6,6 +6,7 @@ import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
+import { stateEnv, stateOf } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'gcnet', type: 'trestle', podcidr: '10.66.0.0/24' }
 
@@ -17,7 +18,7 @@ describe('the commands that look after state', () => {
   afterEach(() => host.close())
 
   const command = (...words: readonly string[]) => {
-    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const env = stateEnv(host)
     return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, ...words], { env, reject: false })
   }
   const addPods = (...labels: readonly string[]) =>
@@ -28,7 +29,7 @@ describe('the commands that look after state', () => {
     })
   /** Records carry their time, and when their writer began: an attachment becomes old by writing others. */
   const makeOld = (label: string) => {
-    const file = `${host.stateDir}/networks/gcnet/attachments/${label}:eth0`
+    const file = stateOf(host, 'gcnet').finished(label)
     const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
     const writer = { ...(record['writer'] as object), startTime: startedLongAgo }
     writeFileSync(file, JSON.stringify({ ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }))
@@ -49,7 +50,7 @@ describe('the commands that look after state', () => {
     expect(command('gc', '--no-runtime').stdout).toContain(
       '0 to collect, 0 to look at, 2 kept (1: its network namespace exists; 1: younger than five minutes)',
     )
-    const reserved = execaSync('ls', [`${host.stateDir}/networks/gcnet/addresses`]).stdout.split('\n')
+    const reserved = execaSync('ls', [stateOf(host, 'gcnet').directoryOf('addresses')]).stdout.split('\n')
     expect(reserved).toEqual(['10.66.0.3', '10.66.0.4'])
   })
 
@@ -75,7 +76,7 @@ describe('the commands that look after state', () => {
     // On a /var of its own: the machine's is not touched.
     const script = `mount -t tmpfs tmpfs /var; mkdir -p ${directory}; "$1" -e "$2"; exec "$3" gc`
     const words = [`--net=${host.path}`, '--', 'unshare', '--mount', 'sh', '-c', script, 'sh']
-    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const env = stateEnv(host)
     const { stdout } = execaSync('nsenter', [...words, process.execPath, listen, trestle], { env, reject: false })
     expect(stdout).toContain(`runtime: ${socket} did not answer`)
   })
@@ -84,7 +85,7 @@ describe('the commands that look after state', () => {
     const [netns = ''] = addPods('pod')
     makeOld('pod')
     const script = `mount -t tmpfs tmpfs /run/netns && touch ${netns} && exec ${trestle} gc --no-runtime --apply`
-    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const env = stateEnv(host)
     const words = [`--net=${host.path}`, '--', 'unshare', '--mount', '--propagation', 'private', 'sh', '-c', script]
     const seen = execaSync('nsenter', words, { env, reject: false })
     expect(seen.exitCode).toBe(3)

@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
 const cache = '/var/lib/cni/results'
@@ -37,7 +38,7 @@ const commands = [
 
 const line = (command: string) => `"$1" ${command.replace('FILE', `${host.stateDir}/old.conflist`)}`
 const shell = (script: string, ...more: readonly string[]) =>
-  host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, ...more, 'sh', '-c', script, 'sh', trestle])
+  host.run('env', [stateWord(host), ...more, 'sh', '-c', script, 'sh', trestle])
 
 /** What a terminal gets, with stdout in a file; and that file. */
 function onTerminal(command: string, ...env: readonly string[]) {

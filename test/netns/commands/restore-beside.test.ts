@@ -3,11 +3,12 @@
 
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { stateOf, until } from '../../support/faults/process-identities.ts'
+import { until } from '../../support/faults/process-identities.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
@@ -47,7 +48,7 @@ describe('restore', () => {
   it('gives no address away whose reservation it mends', async (test) => {
     if (!haveStrace()) return test.skip(noStrace)
     const pod = attach(host, netConf())
-    const address = `${stateOf(host, 'net').directory}/addresses/${pod.address}`
+    const address = stateOf(host, 'net').address(pod.address)
     writeFileSync(address, 'no record')
     const slow = { calls: 'unlink,unlinkat', what: 'delay_exit=2500000', when: 1, paths: [address] }
     let isOver = false

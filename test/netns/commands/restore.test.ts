@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Finished, type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const mapped = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
@@ -174,7 +175,7 @@ describe('restore', () => {
   afterEach(() => host.close())
 
   const restore = (...words: readonly string[]): Finished =>
-    host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '-o', 'json', ...words])
+    host.run('env', [stateWord(host), trestle, 'restore', '-o', 'json', ...words])
   const missingIn = ({ stdout }: Finished): readonly string[] =>
     (JSON.parse(stdout) as { missing: readonly string[] }).missing
 
@@ -233,7 +234,7 @@ describe('restore', () => {
     const dry = restore('--dry-run')
     expect(JSON.parse(dry.stdout)).toMatchObject({ exitCode: 0, missing: [], lost: [], ended: namesOf('a') })
     expect(restore().code).toBe(0)
-    const text = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run'])
+    const text = host.run('env', [stateWord(host), trestle, 'restore', '--dry-run'])
     expect(text.stdout).toMatch(
       /ended {5}eth0 of container a .*: the namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/,
     )
@@ -258,7 +259,7 @@ describe('restore', () => {
       const real = execFileSync('sh', ['-c', 'command -v nft'], { encoding: 'utf8' }).trim()
       const script = `#!/bin/sh\necho "$@" >> ${directory}/calls\nexec ${real} "$@"\n`
       writeFileSync(`${directory}/nft`, script, { mode: 0o755 })
-      const env = [`PATH=${directory}:${process.env['PATH']}`, `TRESTLE_STATE_DIR=${host.stateDir}`]
+      const env = [`PATH=${directory}:${process.env['PATH']}`, stateWord(host)]
       expect(host.run('env', [...env, trestle, 'restore']).code).toBe(0)
       const calls = readFileSync(`${directory}/calls`, 'utf8').split('\n')
       // The others list tables and chains.

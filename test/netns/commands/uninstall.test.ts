@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { missingCnitool, openRuntime } from '../../support/cnitool.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { stateEnv, stateWord } from '../../support/state-layout.ts'
 import { attach, later } from '../../support/traffic/pods.ts'
 
 const everything = {
@@ -39,7 +40,7 @@ describe('trestle uninstall', () => {
   afterEach(() => host.close())
 
   const uninstall = (...words: readonly string[]) => {
-    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const env = stateEnv(host)
     return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, 'uninstall', ...words], { env, reject: false })
   }
   it('closes a link of others to 127.0.0.1 again, after the last host port there', () => {
@@ -86,7 +87,7 @@ describe('trestle uninstall', () => {
       '"$1" uninstall --apply',
       `echo "then: $(grep -c ExecStart= ${unit})"`,
     ].join(' && ')
-    const env = [`TRESTLE_STATE_DIR=${host.stateDir}`]
+    const env = [stateWord(host)]
     const done = host.run('env', [...env, 'unshare', '--mount', 'sh', '-c', script, 'sh', trestle])
     expect(done.stdout, done.stderr).toContain(
       `  stays     ${unit}: remove it with: systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload\n`,

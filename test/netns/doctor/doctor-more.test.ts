@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode, podArgs } from '../../support/doctor-node.ts'
 import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { attach } from '../../support/traffic/pods.ts'
 import { serve } from '../../support/traffic/traffic.ts'
 
@@ -90,7 +91,7 @@ describe('addresses and ports', () => {
   it('what a dead pod left is named, and collected by the printed cure (containernetworking/plugins#1047)', () => {
     const { netns } = node.addPod('a')
     node.addPod('b')
-    const file = `${node.stateDir}/networks/pods/attachments/a:eth0`
+    const file = stateOf(node, 'pods').finished('a')
     const record = JSON.parse(readFileSync(file, 'utf8')) as { writer: object }
     const old = {
       ...record,

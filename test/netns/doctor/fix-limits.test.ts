@@ -8,6 +8,7 @@ import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode, podArgs, type Shown } from '../../support/doctor-node.ts'
 import { trestle } from '../../support/host.ts'
+import { stateEnv, stateOf } from '../../support/state-layout.ts'
 
 const sysctlFile = '/run/sysctl.d/50-hardening.conf'
 /** What changes services, modules and pods; each only writes down that it was called. */
@@ -61,7 +62,7 @@ function fixed(): { readonly findings: readonly Shown[]; readonly called: string
   mkdirSync(bin)
   writeFileSync(called, '')
   for (const tool of tools) writeFileSync(`${bin}/${tool}`, `#!/bin/sh\necho ${tool} >>${called}\n`, { mode: 0o755 })
-  const env = { TRESTLE_STATE_DIR: node.stateDir, PATH: `${bin}:${dirname(trestle)}:${process.env['PATH']}` }
+  const env = { ...stateEnv(node), PATH: `${bin}:${dirname(trestle)}:${process.env['PATH']}` }
   const where = ['--config-dir', node.configDir, '--bin-dir', node.binDir, '--no-runtime', '--log', node.log]
   const words = [`--net=${node.path}`, '--', trestle, 'doctor', ...where, '--fix', '--apply', '-o', 'json']
   const { stdout, exitCode } = execaSync('nsenter', words, { env, reject: false })
@@ -73,7 +74,7 @@ it('mends its own rules, links, reservations and forwarding, and leaves what oth
   node.addPod('a', {}, podArgs('a'))
   const foreign = spoilOthers()
   const before = ofOthers()
-  const leaked = `${node.stateDir}/networks/pods/addresses/10.240.0.77`
+  const leaked = stateOf(node, 'pods').address('10.240.0.77')
   done(`nft delete table inet trestle && ip link set cni0 down && sysctl -qw net.ipv4.ip_forward=0`)
   done(`touch -t 202001010000 ${leaked}`)
   const broken = node.doctor().ids

@@ -7,6 +7,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
 import { snapshot, trestle } from '../../support/host.ts'
+import { probesBeside, stateEnv, stateOf } from '../../support/state-layout.ts'
 import { outside } from '../../support/traffic/traffic.ts'
 import { missingPlugins, upstreamPlugins } from '../../support/upstream.ts'
 
@@ -51,8 +52,8 @@ const namesIn = (directory: string): readonly string[] => {
 }
 const upstreamMissing = missingPlugins(['bridge', 'host-local', 'portmap'])
 const patient = { timeout: 30_000, interval: 50 }
-const addresses = () => namesIn(`${node.stateDir}/networks/pods/addresses`).toSorted()
-const intents = () => namesIn(`${node.stateDir}-probe`)
+const addresses = () => namesIn(stateOf(node, 'pods').directoryOf('addresses')).toSorted()
+const intents = () => namesIn(probesBeside(node))
 
 function probe(...words: readonly string[]) {
   const examined = node.doctor('--probe', ...words)
@@ -181,10 +182,10 @@ describe('what is killed while the pods are tried frees their addresses:', () =>
   async function started() {
     done('iptables-nft -I FORWARD -s 10.240.0.0/24 -o up+ -j DROP')
     const options = ['--config-dir', node.configDir, '--bin-dir', node.binDir, '--no-runtime', '--log', node.log]
-    const env = { TRESTLE_STATE_DIR: node.stateDir, PATH: `${dirname(trestle)}:${process.env['PATH']}` }
+    const env = { ...stateEnv(node), PATH: `${dirname(trestle)}:${process.env['PATH']}` }
     const words = [`--net=${node.path}`, '--', 'trestle', 'doctor', '--probe', ...options]
     const child = execa('nsenter', words, { env, reject: false, detached: true })
-    await vi.waitFor(() => expect(namesIn(`${node.stateDir}/networks/pods/attachments`)).toHaveLength(2), patient)
+    await vi.waitFor(() => expect(namesIn(stateOf(node, 'pods').directoryOf('attachments'))).toHaveLength(2), patient)
     expect(addresses()).toHaveLength(4)
     const [id = ''] = intents()
     const { prober } = JSON.parse(readFileSync(`${node.stateDir}-probe/${id}`, 'utf8')) as { prober: { pid: number } }

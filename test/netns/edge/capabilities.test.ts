@@ -14,6 +14,7 @@ import {
   type Verb,
 } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
@@ -26,7 +27,7 @@ afterEach(() => host.close())
 
 /** A call by root without `capability`, `net_admin` say; Finished.json is not looked at by itself. */
 function without(capability: string, verb: Verb, call: Call & { readonly conf?: object }): Finished {
-  const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment(verb, { ...call, env: stateEnv(host) })
   const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
   const dropped = ['setpriv', '--bounding-set', `-${capability}`, '--inh-caps', `-${capability}`]
   return host.run('env', ['-i', ...words, ...dropped, trestle], JSON.stringify(call.conf ?? conf))

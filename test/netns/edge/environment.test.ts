@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Canaries, openCanaries, withOpensslConfiguration } from '../../support/canaries.ts'
 import { haveStrace } from '../../support/faults/strace.ts'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 
 const request = '{"cniVersion":"1.1.0"}'
 const conf = { cniVersion: '1.1.0', name: 'net', type: 'trestle', podcidr: '10.240.0.0/24' }
@@ -86,7 +87,7 @@ describe.skipIf(!haveStrace())('a variable of Node or OpenSSL', { timeout: 120_0
     host = openHost()
     const netns = host.pod('a')
     for (const value of values()) {
-      const env = { ...Object.fromEntries(names().map((name) => [name, value])), TRESTLE_STATE_DIR: host.stateDir }
+      const env = { ...Object.fromEntries(names().map((name) => [name, value])), ...stateEnv(host) }
       for (const verb of ['ADD', 'DEL'] as const) {
         const call = environment(verb, { netns, env })
         expect(traced([trestle], call, JSON.stringify(conf))).toMatchObject({ exitCode: 0, touched: [], loaded: [] })
@@ -153,7 +154,7 @@ it.each(mounted)('a pipe without a writer at %s, where the machine has that file
   for (const verb of ['ADD', 'STATUS', 'CHECK', 'DEL', 'GC'] as const) {
     const words = ['--mount', '--propagation', 'private', 'sh', '-c', script]
     const options = {
-      env: environment(verb, { netns, env: { TRESTLE_STATE_DIR: host.stateDir } }),
+      env: environment(verb, { netns, env: stateEnv(host) }),
       reject: false,
     } as const
     const asked = verb === 'CHECK' ? { ...conf, prevResult: added } : conf

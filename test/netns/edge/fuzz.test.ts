@@ -11,6 +11,7 @@ import { randomFrom } from '../../support/damage/damage.ts'
 import { corpusText, type RawCall, readCorpus } from '../../support/fuzz/corpus.ts'
 import { mutatedBytes, rawSeeds } from '../../support/fuzz/mutated-bytes.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1_000_000)
 const inputs = Number(process.env['FUZZ_INPUTS'] ?? 3000)
@@ -73,7 +74,7 @@ function isPod({ env }: RawCall): boolean {
 
 async function run({ host }: Lane, { env, stdin }: RawCall): Promise<{ code: unknown; problem?: string }> {
   const { exitCode, stdout, stderr, signal, timedOut } = await execa('nsenter', [`--net=${host.path}`, '--', trestle], {
-    env: { PATH: process.env['PATH'], CNI_COMMAND: '', ...env, TRESTLE_STATE_DIR: host.stateDir },
+    env: { PATH: process.env['PATH'], CNI_COMMAND: '', ...env, ...stateEnv(host) },
     input: stdin,
     extendEnv: false,
     reject: false,

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { atRest } from '../../support/faults/started.ts'
 import { environment, type Host, openHost, snapshot, trestle, type Verb } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { netConf } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -26,7 +27,7 @@ afterEach(() => {
 
 /** `cat |` makes the executable's stdin a pipe; without it Node's own, a socket. */
 function start(verb: Verb, kind: 'pipe' | 'socket') {
-  const env = environment(verb, { netns, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment(verb, { netns, env: stateEnv(host) })
   const [file, args] =
     kind === 'pipe' ? ['bash', ['-c', `exec 3< <(cat); exec "$0" <&3`, trestle]] : [trestle, [] as string[]]
   const child = spawn('nsenter', [`--net=${host.path}`, '--', file, ...args], { env, stdio: 'pipe' })

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft, expectUntouched } from '../../support/allowance.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -59,7 +60,7 @@ describe('4 MiB on stdin', () => {
   const limits = ['--data=1073741824', '--cpu=20', '--core=0', '--']
 
   it.each(Object.keys(bombs))('of %s are refused within 400 MiB and a few seconds of processor time', (name) => {
-    const env = environment('ADD', { netns, env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const env = environment('ADD', { netns, env: stateEnv(host) })
     const report = `${host.stateDir}.time`
     const words = ['-q', '-o', report, '-f', '%M %U', 'prlimit', ...limits, trestle]
     const answered = host.run(

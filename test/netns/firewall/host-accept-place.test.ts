@@ -9,6 +9,7 @@ import { answer, ask, askOnce } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
 import { trestle } from '../../support/host.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { outside, pings } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -94,7 +95,7 @@ describe.each([
     attach(host, conf)
     run(`${program} -A FORWARD -p tcp --dport 23 -j DROP`)
     expect(rulesOf(program).indexOf(accept)).toBe(1)
-    expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run']).stdout).toContain(
+    expect(host.run('env', [stateWord(host), trestle, 'restore', '--dry-run']).stdout).toContain(
       `the accept of mark 0x1000 is in the wrong place in chain FORWARD of ${program}`,
     )
     restore(host)

@@ -9,6 +9,7 @@ import { restore } from '../../support/damage/breakage.ts'
 import { type Firewall, firewalls, foreignTable } from '../../support/foreign-firewalls.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateFiles, stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, later } from '../../support/traffic/pods.ts'
 import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -31,9 +32,8 @@ afterEach(() => host.close())
 const run = (line: string): string => runLine(host, line).stdout
 const listed = ({ list }: Firewall) => list.map(run).join('')
 const ours = (firewall: Firewall) => listed(firewall).match(/trestle [^"]*/g) ?? []
-const acceptFile = () => `${host.stateDir}/accept.json`
-const uninstall = (...words: readonly string[]) =>
-  host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'uninstall', ...words])
+const acceptFile = () => stateFiles(host).accept
+const uninstall = (...words: readonly string[]) => host.run('env', [stateWord(host), trestle, 'uninstall', ...words])
 
 /** What does not work of: pod to outside, outside to pod and to its host port, pod to pod; ping, TCP and UDP. */
 async function broken(): Promise<readonly string[]> {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
 import { type Firewall, firewalls, foreignTable, policyDrop } from '../../support/foreign-firewalls.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
+import { stateFiles } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { outside, pings } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -59,13 +60,13 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))('
     const before = listed(firewall)
     expect(await broken()).toEqual([])
     expect(listed(firewall)).toBe(before)
-    expect(existsSync(`${host.stateDir}/accept.json`)).toBe(false)
+    expect(existsSync(stateFiles(host).accept)).toBe(false)
   })
 
   it('there is one accept in each chain, whatever the number of pods and networks, and again after it was flushed', () => {
     attach(host, conf, { id: 'a' })
     const first = ours(firewall)
-    const { places } = JSON.parse(readFileSync(`${host.stateDir}/accept.json`, 'utf8')) as { places: [] }
+    const { places } = JSON.parse(readFileSync(stateFiles(host).accept, 'utf8')) as { places: [] }
     expect(first).toEqual(places.map(() => 'trestle accept 0x1000'))
     attach(host, conf, { id: 'b' })
     attach(host, { ...conf, promiscMode: true }, { id: 'c' })
@@ -105,7 +106,7 @@ describe('where nothing drops', () => {
     const tables = () => [run('nft list ruleset'), host.run('cat', ['/proc/net/ip_tables_names']).stdout]
     const before = tables()
     const pod = attach(host, conf)
-    expect(existsSync(`${host.stateDir}/accept.json`)).toBe(false)
+    expect(existsSync(stateFiles(host).accept)).toBe(false)
     expectSilent(later(host, 'DEL', { conf, pod }))
     run('nft delete table inet trestle')
     expect(tables()).toEqual(before)

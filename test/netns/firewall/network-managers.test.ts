@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
 
@@ -55,7 +56,7 @@ describe('a network manager that takes links for its own', () => {
     run('sysctl -qw net.ipv6.conf.cni0.disable_ipv6=1', pod)
     const refused = host.cni('ADD', bridged, { id: 'next', netns: host.pod('next') })
     expectError(refused, 100, 'run sysctl -w net.ipv6.conf.cni0.disable_ipv6=0')
-    const failed = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const failed = host.run('env', [stateWord(host), trestle, 'restore'])
     expect([failed.code, failed.stderr]).toEqual([3, expect.stringContaining('IPv6 is disabled')])
     expect(failed.stderr).toContain('run sysctl -w net.ipv6.conf.cni0.disable_ipv6=0')
     run('sysctl -qw net.ipv6.conf.cni0.disable_ipv6=0', pod)

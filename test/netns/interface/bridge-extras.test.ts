@@ -8,6 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Call, type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { addressesOf, attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
@@ -221,7 +222,7 @@ describe('removeWhenEmpty', () => {
         expect(killed(pod.call, fault).code).not.toBe(0)
         expectSilent(host.cni('DEL', one, pod.call))
         expect(isThere('cni0'), `${fault.tool} ${fault.nth}`).toBe(false)
-        expect(readdirSync(`${host.stateDir}/networks/one`).filter((name) => name.endsWith('.json'))).toEqual([])
+        expect(readdirSync(stateOf(host, 'one').directory).filter((name) => name.endsWith('.json'))).toEqual([])
       }
     } finally {
       faults.close()

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { addressesOf, attach, inPodJson, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -112,7 +113,7 @@ describe('a bridge of ours', () => {
         expect(gateways()).toEqual(['10.244.5.1/24'])
       }
       const command = (...words: readonly string[]) =>
-        expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words]).code, words[0]).toBe(0)
+        expect(host.run('env', [stateWord(host), trestle, ...words]).code, words[0]).toBe(0)
       command('restore')
       command('uninstall', '--apply')
       expect(gateways()).toEqual(['10.244.5.1/24'])

@@ -8,6 +8,7 @@ import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateFiles, stateWord } from '../../support/state-layout.ts'
 import {
   addressesOf,
   attach,
@@ -290,7 +291,7 @@ describe('afterwards', () => {
 
   it('GC brings home what the runtime no longer has, and restore has nothing to make', () => {
     const pod = attach(host, conf)
-    const restored = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const restored = host.run('env', [stateWord(host), trestle, 'restore'])
     expect(restored).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [] }))
     expect(interfacesOf(host, pod.netns)).toEqual([])
@@ -310,7 +311,7 @@ describe('of a call that failed or was killed at any of its batches', () => {
       expectSilent(host.cni('DEL', conf, { netns }))
       expect(interfacesOf(host, netns)).toEqual([])
       expectNothingLeft(host, before)
-      host.run('find', [`${host.stateDir}/networks`, '-mindepth', '1', '-delete'])
+      host.run('find', [stateFiles(host).networks, '-mindepth', '1', '-delete'])
     }
     const struck = { ADD: 0, DEL: 0 }
     try {

@@ -9,6 +9,7 @@ import { openFaults } from '../../support/faults/faults.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { addressesOf, attach, inPodJson, interfacesOf, later, netConf } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
 
@@ -206,7 +207,7 @@ describe('afterwards', () => {
   it('restore has nothing to make again, tells that it has gone with its master, and DEL finds its record', () => {
     const pod = attach(host, conf)
     const ended = attach(host, conf, { id: 'ended' })
-    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
     expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     run(host, 'link del up0')
     host.removePod(ended.netns)
@@ -235,7 +236,7 @@ describe('afterwards', () => {
       expectSilent(host.cni('DEL', conf, { netns }))
       expect(interfacesOf(host, netns)).toEqual([])
       expectNothingLeft(host, before)
-      host.run('find', [`${host.stateDir}/networks`, '-mindepth', '1', '-delete'])
+      host.run('find', [stateFiles(host).networks, '-mindepth', '1', '-delete'])
     }
     try {
       tools.reset()
@@ -275,7 +276,7 @@ describe('afterwards', () => {
       { ...conf, name: 'other', podcidr: '10.77.1.0/24' },
       { netns: pod.netns, ifName: 'net1' },
     )
-    host.run('rm', ['-r', `${host.stateDir}/networks/net`])
+    host.run('rm', ['-r', stateOf(host, 'net').directory])
     expectSilent(later(host, 'DEL', { conf, pod }))
     expect(interfacesOf(host, pod.netns)).toEqual(['own', 'net1'])
     expectSilent(later(host, 'DEL', { conf: { ...conf, name: 'other' }, pod: other }))

@@ -4,6 +4,7 @@
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { netConf } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -13,7 +14,7 @@ beforeEach(() => {
 afterEach(() => host.close())
 
 function withoutIpv6(verb: 'ADD' | 'DEL', conf: object, netns: string) {
-  const env = environment(verb, { netns, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment(verb, { netns, env: stateEnv(host) })
   const script = 'mount -t tmpfs tmpfs /proc/sys/net/ipv6 && exec "$@"'
   const args = [`--net=${host.path}`, '--', 'unshare', '-m', 'sh', '-c', script, 'sh', trestle]
   return execaSync('nsenter', args, { env, extendEnv: false, input: JSON.stringify(conf), reject: false })

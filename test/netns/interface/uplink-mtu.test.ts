@@ -3,6 +3,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -91,7 +92,7 @@ describe('the MTU of pods is that of', () => {
     addDefault(4, 'one', 1)
     addDefault(6, 'one', 1)
     expect(host.run('sysctl', ['-qw', 'net.ipv6.conf.one.mtu=1300']).stderr).toBe('')
-    const env = environment('ADD', { netns: host.pod('a'), env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const env = environment('ADD', { netns: host.pod('a'), env: stateEnv(host) })
     const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
     // A runtime's /sys is the node's: `ip netns exec` mounts it anew.
     const onNode = ['netns', 'exec', host.name, 'env', '-i', ...words, trestle]

@@ -6,6 +6,7 @@ import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
@@ -21,7 +22,7 @@ beforeEach(() => {
 afterEach(() => host.close())
 
 const command = (...words: readonly string[]) => {
-  const env = { TRESTLE_STATE_DIR: host.stateDir }
+  const env = stateEnv(host)
   return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, ...words], { env, reject: false })
 }
 const forward = () => host.run('iptables', ['-S', 'FORWARD']).stdout

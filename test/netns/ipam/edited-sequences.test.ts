@@ -8,6 +8,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { Editing, type EditKind, neverRefused } from '../../support/edits.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateOf, stateWord } from '../../support/state-layout.ts'
 import { onHostJson } from '../../support/traffic/pods.ts'
 
 interface LivePod {
@@ -175,7 +176,7 @@ class Sequence {
     this.#lost.add(this.#bridgeOf(0))
     const { name } = this.#editing.configuration(0)
     this.#told.push(`network.json of ${name} is lost`)
-    rmSync(`${this.#host.stateDir}/networks/${name}/network.json`, { force: true })
+    rmSync(stateOf(this.#host, name).shared, { force: true })
   }
 
   /** All records of the network, and its reservations: an ADD finds them again, and is taken if the one before was. */
@@ -183,7 +184,7 @@ class Sequence {
     this.#lost.add(this.#bridgeOf(0))
     const { name } = this.#editing.configuration(0)
     this.#told.push(`state of ${name} is lost`)
-    rmSync(`${this.#host.stateDir}/networks/${name}`, { recursive: true, force: true })
+    rmSync(stateOf(this.#host, name).directory, { recursive: true, force: true })
     if (this.#accepted[0]) expect(this.#add(0, 'unchanged'), this.#story()).toBe(true)
   }
 
@@ -196,7 +197,7 @@ class Sequence {
     if (bridge === undefined) return
     this.#told.push(`${bridge.ifname} is removed`)
     runLine(this.#host, `ip link del ${bridge.ifname}`)
-    const { code, stderr } = this.#host.run('env', [`TRESTLE_STATE_DIR=${this.#host.stateDir}`, trestle, 'restore'])
+    const { code, stderr } = this.#host.run('env', [stateWord(this.#host), trestle, 'restore'])
     expect(code, stderr).toBe(0)
   }
 

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = {
@@ -87,7 +88,7 @@ describe('delegated to', () => {
 
   it('CHECK misses a lost reservation', () => {
     const pod = attach(host, conf)
-    expect(host.run('rm', [`${host.stateDir}/networks/net/addresses/10.240.0.2`]).code).toBe(0)
+    expect(host.run('rm', [stateOf(host, 'net').address('10.240.0.2')]).code).toBe(0)
     expectError(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call), 107, 'reservation of 10.240.0.2')
   })
 

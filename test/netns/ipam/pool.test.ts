@@ -10,6 +10,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { makeOld } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles, stateOf } from '../../support/state-layout.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -132,7 +133,7 @@ describe('a pool', () => {
     expect(attach(host, small, { id: 'a' }).address).toBe('10.240.0.2')
     const other = { ...small, name: 'other', bridge: 'br-other' }
     expect(attach(host, { ...other, podcidr: '10.250.0.0/29' }, { id: 'b' }).address).toBe('10.250.0.2')
-    expect(readdirSync(`${host.stateDir}/networks`)).toEqual(['net', 'other'])
+    expect(readdirSync(stateFiles(host).networks)).toEqual(['net', 'other'])
   })
 })
 
@@ -224,7 +225,7 @@ describe('ranges', () => {
     const conf = ipamConf({ type: 'trestle', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00::/126' }]] })
     for (const id of ['a', 'b']) attach(host, conf, { id })
     expectError(addAnother(conf), 101, /range 1: .*\(2 of 2 used\)/)
-    expect(readdirSync(`${host.stateDir}/networks/net/addresses`).sort()).toEqual([
+    expect(readdirSync(stateOf(host, 'net').directoryOf('addresses')).sort()).toEqual([
       '10.1.0.2',
       '10.1.0.3',
       'fd00::2',
@@ -237,7 +238,7 @@ describe('ranges', () => {
     const pod = attach(host, conf)
     expectSilent(later(host, 'DEL', { conf, pod }))
     expectError(addAnother(conf), 101, 'no IP addresses available')
-    makeOld(`${host.stateDir}/networks/net/cooling/${pod.address}`)
+    makeOld(stateOf(host, 'net').cooling(pod.address))
     expect(attach(host, conf, { id: 'b' }).address).toBe('10.240.0.2')
     expect(onHostJson(host, ['link', 'show', 'master', 'cni0'])).toHaveLength(1)
   })

@@ -8,6 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { stateOf, stateWord } from '../../support/state-layout.ts'
 import { statusOnNode } from '../../support/status-on-node.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 import { pings } from '../../support/traffic/traffic.ts'
@@ -129,7 +130,7 @@ describe('the range on another bridge', () => {
     attach(host, ipamConf({ type: 'static', addresses }, { name: 'other' }), { id: 'other' })
     runLine(host, 'ip -6 addr del fd00:240::1/64 dev cni0')
     expectError(later(host, 'CHECK', { conf: moved, pod }), 107, 'fd00:240::1/64 is missing on cni0')
-    const restored = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const restored = host.run('env', [stateWord(host), trestle, 'restore'])
     expect(restored.stdout).toContain('1 restored, 0 lost')
     reach(pod)
   })
@@ -141,7 +142,7 @@ describe('the range on another bridge', () => {
     expect(bridges()).toEqual(['br7'])
     expectSilent(later(host, 'DEL', { conf: netConf({ bridge: 'br7' }), pod }))
     const all = attach(host, netConf({ name: 'lost', bridge: 'br8', podcidr: '10.250.0.0/24' }), { id: 'lost' })
-    rmSync(`${host.stateDir}/networks/lost`, { recursive: true })
+    rmSync(stateOf(host, 'lost').directory, { recursive: true })
     refusedAdd(netConf({ name: 'lost', bridge: 'br9', podcidr: '10.250.0.0/24' }), /br8/)
     expect(pings(host, all.netns, '10.250.0.1')).toBe(true)
   })
@@ -186,7 +187,7 @@ describe('a range whose bridge was removed by hand, after its last pod', () => {
     runLine(host, 'ip link del cni0')
     return conf
   }
-  const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+  const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
 
   it.each<[string, object, string]>([
     ['on another bridge', netConf({ name: 'second', bridge: 'br7' }), 'network second on br7, with 1 pod'],
@@ -271,7 +272,7 @@ describe('routed pods', () => {
 
   const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
   const wider = { podcidr: ['10.240.0.0/23', 'fd00:240::/64'] }
-  const files = () => `${host.stateDir}/networks/net`
+  const files = () => stateOf(host, 'net').directory
   const lose = () => rmSync(files(), { recursive: true })
   const makeForeign = () => {
     for (const name of readdirSync(files(), { recursive: true, encoding: 'utf8' })) {
@@ -389,7 +390,7 @@ describe('an address that a live pod has', () => {
     expectError(host.cni('ADD', asked, call), 102, /container static/)
     expectSilent(later(host, 'DEL', { conf, pod }))
     expect(attach(host, asked, call).address).toBe('10.240.0.2')
-    expect(readFileSync(`${host.stateDir}/networks/net/network.json`, 'utf8')).not.toContain('excluded')
+    expect(readFileSync(stateOf(host, 'net').shared, 'utf8')).not.toContain('excluded')
   })
 
   it.each(['net', 'other'])('is refused to static and to another plugin, for network %s', (name) => {
@@ -467,7 +468,7 @@ describe('an address that a live pod has', () => {
     const pod = attach(host, netConf())
     const other = netConf({ name: 'other' })
     attach(host, other, { id: 'b' })
-    writeFileSync(`${host.stateDir}/networks/net/addresses/${pod.address}`, '')
+    writeFileSync(stateOf(host, 'net').address(pod.address), '')
     const netns = host.pod('c')
     expectError(host.cni('ADD', other, { id: 'c', netns, args: `IP=${pod.address}` }), 102, 'cannot be read')
   })

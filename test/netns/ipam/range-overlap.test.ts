@@ -8,6 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -156,7 +157,7 @@ describe('a range that overlaps', () => {
     plug('eth9', '192.0.2.2/24')
     const steady = host.cni('ADD', netConf({ podcidr: lan }), { id: 'steady', netns: host.pod('steady') })
     expect([steady.code, steady.stderr]).toEqual([0, ''])
-    rmSync(`${host.stateDir}/networks/net/network.json`)
+    rmSync(stateOf(host, 'net').shared)
     const added = host.cni('ADD', netConf({ podcidr: lan }), { id: 'again', netns: host.pod('again') })
     expect(added.code, added.stdout).toBe(0)
     expect(added.stderr).toContain('trestle: the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9')
@@ -176,7 +177,7 @@ describe('the single address of another interface inside the range', () => {
     expectError(host.cni('STATUS', small), 50, 'no IP addresses available')
     const full = host.cni('ADD', small, { id: 'e', netns: host.pod('e') })
     expectError(full, 101, 'no IP addresses available')
-    expect(JSON.parse(readFileSync(`${host.stateDir}/networks/net/network.json`, 'utf8')).excluded).toEqual([
+    expect(JSON.parse(readFileSync(stateOf(host, 'net').shared, 'utf8')).excluded).toEqual([
       '10.240.0.3',
       'fd00:240::3',
     ])

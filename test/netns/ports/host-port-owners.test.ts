@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask } from '../../support/ask.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles, stateOf } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, outside } from '../../support/traffic/traffic.ts'
 
@@ -72,7 +73,7 @@ describe('a second owner of a host port', () => {
     expectSilent(later(host, 'DEL', { conf: withPort(), pod: first }))
     expect(elements('anyports4')).not.toContain('8080')
     expectSilent(host.cni('DEL', second, call))
-    expect(readdirSync(`${host.stateDir}/ports`)).toEqual([])
+    expect(readdirSync(stateFiles(host).ports)).toEqual([])
   })
 
   it('gets the port when DEL has freed it, also when the first has died without DEL', () => {
@@ -96,12 +97,12 @@ describe('a pod with 1000 host ports', () => {
     const many = netConf({ ...other, runtimeConfig: { portMappings } })
     const taken = /host port 20500\/tcp.*taken[\s\S]*shop\/web-0/
     expectError(host.cni('ADD', many, { id: 'second', netns: host.pod('second') }), 104, taken)
-    expect(readdirSync(`${host.stateDir}/ports`)).toEqual(['tcp:20500:4:any'])
+    expect(readdirSync(stateFiles(host).ports)).toEqual(['tcp:20500:4:any'])
     const free = portMappings.filter(({ hostPort }) => hostPort !== 20_500)
     const pod = attach(host, netConf({ ...other, runtimeConfig: { portMappings: free } }), { id: 'third' })
-    expect(readdirSync(`${host.stateDir}/ports`)).toHaveLength(1000)
+    expect(readdirSync(stateFiles(host).ports)).toHaveLength(1000)
     expectSilent(later(host, 'DEL', { conf: many, pod }))
-    expect(readdirSync(`${host.stateDir}/ports`)).toEqual(['tcp:20500:4:any'])
+    expect(readdirSync(stateFiles(host).ports)).toEqual(['tcp:20500:4:any'])
   })
 })
 
@@ -113,7 +114,7 @@ describe('a pod with 2001 host ports', () => {
     expect(elements('anyports4')).toContain(`tcp . 22000 : ${pod.address} . 2001`)
     expectSilent(later(host, 'CHECK', { conf, pod }))
     expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(readdirSync(`${host.stateDir}/ports`)).toEqual([])
+    expect(readdirSync(stateFiles(host).ports)).toEqual([])
   })
 })
 
@@ -131,7 +132,7 @@ describe('a record that was lost', () => {
     const neighbour = attach(host, { ...conf, ...mode, ...neighbourPort }, { id: 'n' })
     const before = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
     const pod = attach(host, { ...conf, ...mode })
-    rmSync(`${host.stateDir}/networks/net/attachments/c1:eth0`)
+    rmSync(stateOf(host, 'net').finished('c1'))
     expectSilent(later(host, 'DEL', { conf: { ...conf, ...mode }, pod }))
     expect(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout).toBe(before)
     expect(before).toContain(`${neighbour.address} . 80`)

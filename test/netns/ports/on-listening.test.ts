@@ -9,6 +9,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { answer } from '../../support/ask.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError } from '../../support/outcome.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { waitForOwn } from '../../support/traffic/traffic.ts'
@@ -35,7 +36,7 @@ function add(mapping: object, onListening?: string) {
 
 /** An ADD's environment and input. */
 function call(netns: string, conf: object) {
-  const env = environment('ADD', { netns, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment('ADD', { netns, env: stateEnv(host) })
   return { env, extendEnv: false, input: JSON.stringify(conf), reject: false } as const
 }
 

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
 import { trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { putServices } from '../../support/traffic/services.ts'
 import { outside } from '../../support/traffic/traffic.ts'
@@ -190,7 +191,7 @@ describe('rules of another version', () => {
   const heals = {
     'the next ADD': () => attach(host, netConf({ podcidr: ranges }), { id: 'new' }),
     restore: () => {
-      const done = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+      const done = host.run('env', [stateWord(host), trestle, 'restore'])
       expect([done.code, done.stderr]).toEqual([0, ''])
     },
   }

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { budgetOf, type Counts, countsAbove, readStrace, threadsStarted } from '../../support/budgets.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
 import { environment, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { netConf } from '../../support/traffic/pods.ts'
 
 /** The most, and the least, below which the test itself no longer sees what it counts. */
@@ -165,7 +166,7 @@ function traced(host: Host, verb: Verb, call: { pod: number; netns: string; conf
     id: `c${call.pod}`,
     netns: call.netns,
     // A search for a tool counts each directory.
-    env: { TRESTLE_STATE_DIR: host.stateDir, PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+    env: { ...stateEnv(host), PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   })
   const words = [`--net=${host.path}`, '--', 'strace', '-f', '-qq', '-s', '0', '-o', log, trestle]
   const { stdout } = execaSync('nsenter', words, { input: JSON.stringify(call.conf), env, extendEnv: false })

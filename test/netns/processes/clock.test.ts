@@ -4,16 +4,10 @@
 
 import { lutimesSync, mkdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  holdLock,
-  livingStamp,
-  rewrite,
-  startedLongAgo,
-  stateOf,
-  unseenStamp,
-} from '../../support/faults/process-identities.ts'
+import { holdLock, livingStamp, rewrite, startedLongAgo, unseenStamp } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const yearS = 365 * 24 * 3600
@@ -39,8 +33,7 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
     rewrite(file, (record) => ({ ...record, createdAt, writer: { ...(record['writer'] as object), startTime } }))
     shiftFile(file)
   }
-  const gc = (): string =>
-    host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply']).stdout
+  const gc = (): string => host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '--apply']).stdout
 
   it('makes no young attachment old, and no old one young', () => {
     const [young, old] = ['c1', 'c2'].map((id) => attach(host, netConf(), { id }))
@@ -48,7 +41,7 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
     shiftRecord(state.finished('c2'), startedLongAgo)
     for (const pod of [young, old]) if (pod) host.removePod(pod.netns)
     expect(gc()).toContain('1 collected, 0 to look at, 1 kept')
-    expect(state.names('attachments')).toEqual(['c1:eth0'])
+    expect(state.names('attachments')).toEqual([recordName('c1')])
   })
 
   it('leaves a live pod all it has', () => {
@@ -66,13 +59,13 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
     const pod = attach(host, conf)
     expectSilent(later(host, 'DEL', { conf, pod }))
     expectError(host.cni('ADD', conf, { id: 'c2', netns: host.pod('c2') }), 101)
-    shiftFile(`${state.directory}/cooling/${pod.address}`)
+    shiftFile(state.cooling(pod.address))
     expect(attach(host, conf, { id: 'c3' }).address).toBe(pod.address)
   })
 
   it('ends no lock of a live holder in another pid namespace, and every one that was left there', () => {
     const pod = attach(host, netConf())
-    const lock = `${host.stateDir}/networks/net/lock`
+    const lock = stateOf(host, 'net').lock
     mkdirSync(state.directory, { recursive: true })
     const release = holdLock(lock, { ...unseenStamp(), startTime: livingStamp().startTime })
     shiftFile(lock)

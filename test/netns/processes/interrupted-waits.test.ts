@@ -5,10 +5,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { holdLock, makePending, stateOf, until, watchLock } from '../../support/faults/process-identities.ts'
+import { holdLock, makePending, until, watchLock } from '../../support/faults/process-identities.ts'
 import { startCall } from '../../support/faults/started.ts'
 import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
 /** The wait for a lock is 10 s at most; what is told to end is to be gone long before. */
@@ -62,11 +63,11 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
   it('ends an ADD that would settle what a killed call left: it reserves nothing, and a later ADD settles', async () => {
     const killed = attach(host, conf, { id: 'killed' })
     makePending(state, 'killed')
-    hold(`${state.directory}/settle.lock`)
+    hold(state.settleLock)
     const finished = await told('ADD', { conf, id: 'c1', netns: host.pod('a') })
     expectError(finished, 106, 'interrupted by a signal while')
     expect(finished.stderr).toContain('settle.lock')
-    expect([state.names('pending'), state.names('attachments')]).toEqual([['killed:eth0'], []])
+    expect([state.names('pending'), state.names('attachments')]).toEqual([[recordName('killed')], []])
     free()
     const later = attach(host, conf, { id: 'later' })
     expect(interfacesOf(host, killed.netns)).toEqual([])
@@ -77,10 +78,10 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
   it("ends an ADD that would take down its name's dead attachment, whose record stays", async () => {
     const dead = attach(host, conf, { id: 'c1' })
     host.removePod(dead.netns)
-    hold(`${state.directory}/locks/c1:eth0`)
+    hold(state.lockOf('c1'))
     const netns = host.pod('again')
-    expectError(await told('ADD', { conf, id: 'c1', netns }), 106, 'c1:eth0')
-    expect([state.names('pending'), state.names('attachments')]).toEqual([[], ['c1:eth0']])
+    expectError(await told('ADD', { conf, id: 'c1', netns }), 106, recordName('c1'))
+    expect([state.names('pending'), state.names('attachments')]).toEqual([[], [recordName('c1')]])
     free()
     expectSilent(host.cni('DEL', conf, attach(host, conf, { id: 'c1', netns }).call))
     expectNothingLeft(host, before)
@@ -88,7 +89,7 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
 
   it('ends an ADD that cannot take its host port back at once: a later call does', async () => {
     const served = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
-    hold(`${host.stateDir}/lock`)
+    hold(stateFiles(host).lock)
     const finished = await told('ADD', { conf: served, id: 'c1', netns: host.pod('a') })
     expectError(finished, 106, 'while waiting for')
     free()
@@ -101,12 +102,12 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
   it('lets a DEL finish its own work without what a killed call left', async () => {
     const [mine] = [attach(host, conf, { id: 'c1' }), attach(host, conf, { id: 'killed' })]
     makePending(state, 'killed')
-    hold(`${state.directory}/settle.lock`)
+    hold(state.settleLock)
     const finished = await told('DEL', { conf, id: 'c1', netns: mine.netns })
     expectSilent(finished)
     expect(finished.stderr).toContain('what killed calls left stays for a later call')
     expect(interfacesOf(host, mine.netns)).toEqual([])
-    expect([state.names('pending'), state.names('attachments')]).toEqual([['killed:eth0'], []])
+    expect([state.names('pending'), state.names('attachments')]).toEqual([[recordName('killed')], []])
     free()
     expectSilent(host.cni('DEL', conf, mine.call))
     expectNothingLeft(host, before)
@@ -114,9 +115,9 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
 
   it('ends a DEL of what another call is taking down, and the next DEL does it', async () => {
     const pod = attach(host, conf, { id: 'c1' })
-    hold(`${state.directory}/locks/c1:eth0`)
-    expectError(await told('DEL', { conf, id: 'c1', netns: pod.netns }), 106, 'c1:eth0')
-    expect(state.names('attachments')).toEqual(['c1:eth0'])
+    hold(state.lockOf('c1'))
+    expectError(await told('DEL', { conf, id: 'c1', netns: pod.netns }), 106, recordName('c1'))
+    expect(state.names('attachments')).toEqual([recordName('c1')])
     free()
     expectSilent(host.cni('DEL', conf, pod.call))
     expectNothingLeft(host, before)

@@ -11,6 +11,7 @@ import { startCall } from '../../support/faults/started.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, interfacesOf, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -118,7 +119,7 @@ describe('a signal in the middle of ADD', () => {
 
   it('SIGKILL: trestle gc leaves the lease to the next call that can give it back', async () => {
     const { ipam: plugin } = await killedSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
-    const swept = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])
+    const swept = host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '--apply'])
     expect([swept.code, swept.stderr]).toEqual([0, expect.stringContaining('scripted has its lease')])
     const call = { id: 'other', netns: host.pod('b'), path: plugin.path }
     expect(host.cni('ADD', slow, call).code).toBe(0)
@@ -164,10 +165,10 @@ describe('a signal in the middle of ADD', () => {
 
 describe('SIGTERM', () => {
   it('ends an ADD that waits for a lock, which takes its intent record back', async () => {
-    const lock = `${host.stateDir}/lock`
+    const lock = stateFiles(host).lock
     const [free, watched] = [holdLock(lock), watchLock(lock)]
     const { child, ended } = start(netConf(), { CNI_NETNS: host.pod('a'), CNI_CONTAINERID: 'c1' })
-    const intent = `${host.stateDir}/networks/net/pending/c1:eth0`
+    const intent = stateOf(host, 'net').pending('c1')
     await until('it waits for the lock', watched.isWanted)
     watched.close()
     expect(existsSync(intent)).toBe(true)
@@ -201,7 +202,7 @@ describe('a reader that has gone', () => {
 
   it('of a result, where the disk of stdout is full, leaves no second ADD out', () => {
     const netns = host.pod('a')
-    const call = `CNI_COMMAND=ADD CNI_CONTAINERID=c1 CNI_IFNAME=eth0 CNI_NETNS=${netns} TRESTLE_STATE_DIR=${host.stateDir}`
+    const call = `CNI_COMMAND=ADD CNI_CONTAINERID=c1 CNI_IFNAME=eth0 CNI_NETNS=${netns} ${stateWord(host)}`
     const refused = host.run('sh', ['-c', `${call} exec "${trestle}" >/dev/full`], JSON.stringify(netConf()))
     expect(refused).toMatchObject({ code: 1, stderr: '' })
     expectNothingLeft(host, before)

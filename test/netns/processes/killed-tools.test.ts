@@ -7,11 +7,12 @@ import { existsSync, readdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { holdTools, missingForStuck } from '../../support/faults/held-tools.ts'
-import { stateOf, until } from '../../support/faults/process-identities.ts'
+import { until } from '../../support/faults/process-identities.ts'
 import { startCall } from '../../support/faults/started.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, stateEnv, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({
@@ -56,7 +57,7 @@ async function killedAdd(tools: readonly ('ip' | 'tc' | 'nft')[], howLong: { sec
 
 /** Runs one of the commands for people. */
 function command(...words: readonly string[]): Finished {
-  return host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
+  return host.run('env', [stateWord(host), trestle, ...words])
 }
 
 const callFiles = () => readdirSync(host.stateDir).filter((name) => name.startsWith('call.'))
@@ -127,11 +128,11 @@ describe('an ADD that was killed while its tools were held up', () => {
       expectError(host.cni('DEL', conf), 11, `process ${killed.held.atWork()[0]}`)
       expect(performance.now() - begun).toBeLessThan(20_000)
       const state = stateOf(host, 'net')
-      expect(state.names('pending')).toEqual(['c1:eth0'])
+      expect(state.names('pending')).toEqual([recordName('c1')])
       expect(state.names('addresses')).toHaveLength(2)
       // Another pod does not wait for it for so long.
       const other = attach(host, netConf(), { id: 'c2' })
-      expect(state.names('pending')).toEqual(['c1:eth0'])
+      expect(state.names('pending')).toEqual([recordName('c1')])
       killed.held.release()
       await killed.held.ended()
       for (const pod of [first, other]) expectSilent(host.cni('DEL', netConf(), pod.call))
@@ -205,7 +206,7 @@ describe('an ADD that was killed while its tools were held up', () => {
       ...killed.env,
       CNI_COMMAND: 'DEL',
       CNI_IFNAME: 'eth0',
-      TRESTLE_STATE_DIR: host.stateDir,
+      ...stateEnv(host),
     })
     const isolated = [
       '--pid',

@@ -3,10 +3,11 @@
 // the holder's name, and what it had reserved is given back.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, makePending, stateOf } from '../../support/faults/process-identities.ts'
+import { holdLock, makePending } from '../../support/faults/process-identities.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectError } from '../../support/outcome.ts'
+import { recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
 /** The deadline of a whole call (commands/call/context.ts), and what a loaded machine takes beside. */
@@ -26,14 +27,14 @@ describe('a call that finds several locks held', () => {
     attach(host, conf, { id: 'killed' })
     makePending(state, 'killed')
     host.run('ip', ['link', 'del', 'cni0'])
-    const free = [holdLock(`${state.directory}/settle.lock`), holdLock(`${host.stateDir}/lock`)]
+    const free = [holdLock(state.settleLock), holdLock(stateFiles(host).lock)]
     const from = performance.now()
     const added = await startCni(host, 'ADD', { conf, id: 'next', netns: host.pod('next') })
     expect(performance.now() - from).toBeLessThan(limitMs)
     expectError(added, 11, `is held by process ${process.pid} (hold it for a test)`)
     expect(added.stderr).toContain('what killed calls left stays for a later call')
     for (const each of free) each()
-    expect(state.names('pending')).toEqual(['killed:eth0'])
+    expect(state.names('pending')).toEqual([recordName('killed')])
     attach(host, conf, { id: 'later' })
     expect(state.names('pending')).toEqual([])
   })

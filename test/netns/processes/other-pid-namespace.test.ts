@@ -10,6 +10,7 @@ import { type HostWithState, openHostWithState } from '../../support/damage/host
 import { holdLock, makeOld, makePending, rewrite, unseenStamp, until } from '../../support/faults/process-identities.ts'
 import { type Call, environment, type Finished, trestle, type Verb } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, stateEnv, stateFiles } from '../../support/state-layout.ts'
 import { addressesOf, attach, interfacesOf, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const plain = netConf()
@@ -27,7 +28,7 @@ describe('a call from another pid namespace', () => {
 
   it('that was killed an hour ago leaves locks that hold up no call, and go', () => {
     const ofNetwork = ['lock', 'settle.lock', 'locks/c1:eth0'].map((name) => `${host.state.directory}/${name}`)
-    for (const lock of [`${host.stateDir}/lock`, `${host.stateDir}/ports.lock`, ...ofNetwork]) {
+    for (const lock of [stateFiles(host).lock, stateFiles(host).portsLock, ...ofNetwork]) {
       holdLock(lock, unseenStamp())
       makeOld(lock)
     }
@@ -63,7 +64,7 @@ describe('a call from another pid namespace', () => {
     expectError(host.cni('DEL', plain, pod.call), 11)
     attach(host, plain, { id: 'c2' })
     expect(interfacesOf(host, pod.netns)).toEqual(['eth0'])
-    expect(host.state.names('pending')).toEqual(['c1:eth0'])
+    expect(host.state.names('pending')).toEqual([recordName('c1')])
   })
 
   it('takes nothing from a live pod whose namespace is the path of a process it cannot see', async () => {
@@ -102,7 +103,7 @@ describe('a call from another pid namespace', () => {
 
 /** A call as `host.cni` makes it, in a pid namespace of its own with its own /proc. */
 function elsewhere(...[host, verb, conf, call]: readonly [HostWithState, Verb, object, Call]): Finished {
-  const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment(verb, { ...call, env: stateEnv(host) })
   const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
   const isolated = ['--pid', '--fork', '--kill-child', '--mount-proc', 'env', '-i', ...words, trestle]
   return host.run('unshare', isolated, JSON.stringify(conf))

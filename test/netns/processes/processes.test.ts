@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const tools = ['ip', 'nft', 'tc', 'nsenter', 'sysctl', 'bridge', 'conntrack']
@@ -54,10 +55,7 @@ describe('programs', () => {
     const input = JSON.stringify(netConf({ podcidr: '10.240.0.0/24' }))
     const request = `CNI_COMMAND=ADD CNI_CONTAINERID=few CNI_NETNS=${pod} CNI_IFNAME=eth0 CNI_PATH=/x`
     const limited = (most: number) =>
-      host.run('sh', [
-        '-c',
-        `ulimit -n ${most}; echo '${input}' | ${request} TRESTLE_STATE_DIR=${host.stateDir} ${trestle}`,
-      ])
+      host.run('sh', ['-c', `ulimit -n ${most}; echo '${input}' | ${request} ${stateWord(host)} ${trestle}`])
     // With fewer descriptors nothing begins, with more all is well.
     const found = Array.from({ length: 20 }, (_, at) => limited(24 + 2 * at).json?.msg ?? '')
     expect(found.filter((message) => message.includes('spawn'))).toEqual([])

@@ -4,12 +4,13 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, makePending, stateOf, until } from '../../support/faults/process-identities.ts'
+import { holdLock, makePending, until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits, isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -41,7 +42,7 @@ describe('settling beside other calls', () => {
       makePending(state, 'killed')
       // Before them comes the look for what killed calls have at work. Then the first look ends at the killed one; the
       // second one, under the lock, is at all of them.
-      const [first = ''] = readdirSync(`${state.directory}/pending`).filter((name) => !name.startsWith('.'))
+      const [first = ''] = readdirSync(state.directoryOf('pending')).filter((name) => !name.startsWith('.'))
       const at = {
         calls: 'openat',
         what: 'delay_enter=4000000',
@@ -49,7 +50,7 @@ describe('settling beside other calls', () => {
         paths: [`/proc/${writer.pid}/stat`],
       }
       const settling = startTracedCni(host, { verb: 'ADD', conf: plain, id: 'c2', netns: host.pod('c2') }, at)
-      await until('what is unfinished is settled', () => existsSync(`${state.directory}/settle.lock`))
+      await until('what is unfinished is settled', () => existsSync(state.settleLock))
       await isHeld(settling)
       gate.open()
       const added = await adding
@@ -74,10 +75,10 @@ describe('settling beside other calls', () => {
   it('of two ADDs that need what dead pods have the second one finds what the first one freed', async () => {
     const conf = { ...full(), podcidr: undefined }
     for (const id of ['d1', 'd2']) host.removePod(attach(host, conf, { id }).netns)
-    const release = holdLock(`${state.directory}/settle.lock`)
+    const release = holdLock(state.settleLock)
     const both = ['n1', 'n2'].map((id) => startCni(host, 'ADD', { conf, id, netns: host.pod(id) }))
     await until('both have written their intent', () =>
-      ['n1', 'n2'].every((id) => state.names('pending').includes(`${id}:eth0`)),
+      ['n1', 'n2'].every((id) => state.names('pending').includes(recordName(id))),
     )
     await Promise.all(both.map(endsOrWaits))
     release()
@@ -103,7 +104,7 @@ describe('settling beside other calls', () => {
 
   it('a second DEL waits for the first one, also where that only gives things back', async () => {
     const { call } = attach(host, withPort(8080), { id: 'c1' })
-    const release = holdLock(`${host.stateDir}/ports.lock`)
+    const release = holdLock(stateFiles(host).portsLock)
     const first = startCni(host, 'DEL', { conf: withPort(8080), ...call })
     await until('its record is bare', () => isBare(state.pending('c1')))
     const second = startCni(host, 'DEL', { conf: withPort(8080), ...call, netns: '' })

@@ -4,12 +4,13 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { makePending, reservedPorts, stateOf, until } from '../../support/faults/process-identities.ts'
+import { makePending, until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCni, tracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { addressesOf, attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -48,7 +49,7 @@ describe('calls at the same time', () => {
     expect([deleted.code, added.code], `${deleted.stdout}${added.stdout}`).toEqual([0, 0])
     expect((await settling).code).toBe(0)
 
-    expect(state.names('attachments')).toContain('c1:eth0')
+    expect(state.names('attachments')).toContain(recordName('c1'))
     attach(host, plain, { id: 'c9' })
     expect(state.names('pending')).toEqual([])
     expect(interfacesOf(host, netns)).toEqual(['eth0'])
@@ -209,7 +210,7 @@ describe('calls at the same time', () => {
     const writing = startCni(host, 'ADD', { conf: first, id: 'p0', netns: host.pod('p0'), env: gate.env })
     await until('the first one is held', gate.isReached)
     const waiting = startCni(host, 'ADD', { conf: second, id: 'p1', netns: host.pod('p1') })
-    await until('the second one has written its intent', () => state.names('pending').includes('p1:eth0'))
+    await until('the second one has written its intent', () => state.names('pending').includes(recordName('p1')))
     await endsOrWaits(waiting)
     gate.open()
     for (const added of [await writing, await waiting]) expect(added.code, added.stdout).toBe(0)

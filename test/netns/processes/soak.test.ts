@@ -9,6 +9,7 @@ import { soak } from '../../soak/run.ts'
 import { wrongNow } from '../../soak/settle.ts'
 import { describeStep, nextStep } from '../../soak/steps.ts'
 import { callPod, openWorld, type Pod } from '../../soak/world.ts'
+import { stateOf } from '../../support/state-layout.ts'
 
 const minutes = 60_000
 const bridged = 0
@@ -69,7 +70,7 @@ describe('the invariants', () => {
       'a reservation that was left',
       () =>
         writeFileSync(
-          `${world.host.stateDir}/networks/wide/addresses/10.61.0.99`,
+          stateOf(world.host, 'wide').address('10.61.0.99'),
           JSON.stringify({ key: { network: 'wide', containerId: 'gone', ifName: 'eth0', role: 'main' } }),
         ),
       /10\.61\.0\.99 is reserved for gone, of whom there is no record$/,

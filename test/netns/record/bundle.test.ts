@@ -6,7 +6,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os'
 import { expect, it } from 'vitest'
 import { openHost } from '../../support/host.ts'
-import { command, recordFiles } from '../../support/records.ts'
+import { command } from '../../support/records.ts'
+import { ringFiles } from '../../support/state-layout.ts'
 
 it('has records, configuration, rules and an index, and no secrets; it replaces no file', () => {
   const host = openHost()
@@ -25,7 +26,7 @@ it('has records, configuration, rules and an index, and no secrets; it replaces 
       /\.(?:txt|jsonl|conf)$/.test(name),
     )
     for (const name of names) expect(index).toContain(`${name}\n    `)
-    const [kept = ''] = recordFiles(host, 'failures')
+    const [kept = ''] = ringFiles(host, 'failures')
     expect(names).toEqual(
       expect.arrayContaining(['doctor.txt', 'nft.txt', 'net.d/10-pods.conf', `failures/${kept.replace(/.*\//, '')}`]),
     )

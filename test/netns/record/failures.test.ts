@@ -15,7 +15,8 @@ import {
 } from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
-import { command, lineOf, linesOf, recordFiles } from '../../support/records.ts'
+import { command, lineOf, linesOf } from '../../support/records.ts'
+import { ringFiles, stateFiles } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-kept', podcidr: '10.91.0.0/24' }
 const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web'
@@ -39,14 +40,14 @@ function failedAdd(id = 'a') {
 it('keeps nothing of calls that succeed', () => {
   expect(host.cni('ADD', conf, { netns }).code).toBe(0)
   expect(host.cni('DEL', conf, { netns }).code).toBe(0)
-  expect(existsSync(`${host.stateDir}/failures`)).toBe(false)
+  expect(existsSync(stateFiles(host).ring('failures'))).toBe(false)
   const last = command(host, 'last')
   expect([last.code, last.stdout]).toEqual([0, 'no failed call is kept\n'])
 })
 
 it('keeps a failed ADD, with what was asked and run, for `trestle last` and `trestle explain`', () => {
   const add = failedAdd()
-  const [file = ''] = recordFiles(host, 'failures')
+  const [file = ''] = ringFiles(host, 'failures')
   expect(statSync(`${host.stateDir}/${file}`).mode & 0o777).toBe(0o600)
   const lines = linesOf(host, file)
   expect(lineOf(lines, 'call')).toMatchObject({
@@ -90,14 +91,14 @@ it('masks secrets, wherever the call has them', () => {
   expect(host.cni('ADD', { ...conf, runtimeConfig: annotations, api_key: 'CANARY' }, call).code).toBe(1)
   const found = host.run('grep', ['-r', 'CANARY', host.stateDir])
   expect(found.stdout).toBe('')
-  expect(recordFiles(host, 'failures')).toHaveLength(1)
+  expect(ringFiles(host, 'failures')).toHaveLength(1)
 })
 
 it('keeps the last 50 of all verbs, of which no STATUS that fails again and again is any', () => {
   failedAdd()
   for (let at = 0; at < 49; at++) expect(host.cni('DEL', '{').code).toBe(1)
   for (let at = 0; at < 5; at++) expect(host.cni('STATUS', { ...conf, mtu: 'x' }).code).toBe(1)
-  const kept = () => ['ADD', 'DEL', 'STATUS'].map((verb) => recordFiles(host, 'failures', verb).length)
+  const kept = () => ['ADD', 'DEL', 'STATUS'].map((verb) => ringFiles(host, 'failures', verb).length)
   expect(kept()).toEqual([1, 49, 2])
   expect(host.cni('DEL', '{').code).toBe(1)
   expect(kept()).toEqual([0, 50, 2])
@@ -116,9 +117,9 @@ it('`trestle last` shows the ADD, not the failed DEL that cleans up behind it; a
 })
 
 it('keeps none when failures are switched off', () => {
-  writeFileSync(`${host.stateDir}/failures.off`, '')
+  writeFileSync(stateFiles(host).failuresOff, '')
   failedAdd()
-  expect(existsSync(`${host.stateDir}/failures`)).toBe(false)
+  expect(existsSync(stateFiles(host).ring('failures'))).toBe(false)
   expect(command(host, 'last').stdout).toContain('record on --failures')
 })
 
@@ -128,16 +129,16 @@ it.each<[string, (path: string) => void]>([
   ['a directory that others can write to', (path) => void execFileSync('mkdir', ['-m', '777', path])],
   ['a pipe', (path) => void execFileSync('mkfifo', [path])],
 ])('%s in the place of the failures changes no verdict and is not written to', (_, put) => {
-  put(`${host.stateDir}/failures`)
+  put(stateFiles(host).ring('failures'))
   failedAdd()
   expect(readdirSync('/run/lock')).toEqual([])
-  expect(recordFiles(host, 'failures')).toEqual([])
+  expect(ringFiles(host, 'failures')).toEqual([])
 })
 
 it('a full or a read-only state directory changes no verdict', () => {
   const usual = failedAdd('b')
-  rmSync(`${host.stateDir}/failures`, { recursive: true })
-  const directory = `${host.stateDir}/failures`
+  rmSync(stateFiles(host).ring('failures'), { recursive: true })
+  const directory = stateFiles(host).ring('failures')
   mkdirSync(directory, { mode: 0o700 })
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,mode=700', 'tmpfs', directory])
   try {
@@ -159,9 +160,9 @@ it('a full or a read-only state directory changes no verdict', () => {
 
 it('a newest failure that cannot be read is passed over with a line, by last, explain and replay', () => {
   failedAdd()
-  const [whole = ''] = recordFiles(host, 'failures')
+  const [whole = ''] = ringFiles(host, 'failures')
   host.cni('DEL', '{', { id: 'a', netns, args })
-  const newest = recordFiles(host, 'failures').at(-1) ?? ''
+  const newest = ringFiles(host, 'failures').at(-1) ?? ''
   truncateSync(`${host.stateDir}/${newest}`, 200)
   for (const word of ['last', 'explain', 'replay']) {
     const { stdout, stderr } = command(host, word)

@@ -16,6 +16,7 @@ import {
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { command } from '../../support/records.ts'
+import { stateEnv, stateFiles } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-log', podcidr: '10.93.0.0/16' }
 const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
@@ -26,7 +27,7 @@ let file: string
 beforeEach(() => {
   host = openHost()
   netns = host.pod('a')
-  file = `${host.stateDir}/log/calls.jsonl`
+  file = stateFiles(host).log
 })
 afterEach(() => host.close())
 
@@ -67,7 +68,7 @@ it('has one line for each call, in names of OpenTelemetry, until it is switched 
   expect(failed).toMatchObject({ severity_text: 'ERROR', 'cni.error.code': 7, 'process.exit.code': 1 })
   expect(failed?.['trace_id']).toBe(del?.['trace_id'])
   expect(lines()).toHaveLength(3)
-  const [trace] = lines(`${host.stateDir}/log/traces.jsonl`) as unknown as [
+  const [trace] = lines(stateFiles(host).traces) as unknown as [
     { resourceSpans: { scopeSpans: { spans: Record<string, string>[] }[] }[] },
   ]
   const [root, ...children] = trace.resourceSpans[0]?.scopeSpans[0]?.spans ?? []
@@ -115,13 +116,13 @@ it.each([
   ['a name with a line break', 'own\nx.jsonl'],
   ['a name of 256 bytes', 'x'.repeat(256)],
 ])('%s is no log', (_, name) => {
-  mkdirSync(`${host.stateDir}/log`)
-  symlinkSync(`${host.stateDir}/log`, `${host.stateDir}/link`)
+  mkdirSync(stateFiles(host).logs)
+  symlinkSync(stateFiles(host).logs, `${host.stateDir}/link`)
   const own = `${host.stateDir}/${name}`
   // A line break in any value is an error of the configuration.
   expect(host.cni('STATUS', { ...conf, log: own }).code).toBe(name.includes('\n') ? 1 : 0)
   expect(command(host, 'log', 'on', '--file', own).code).toBe(3)
-  expect(readdirSync(`${host.stateDir}/log`)).toEqual([])
+  expect(readdirSync(stateFiles(host).logs)).toEqual([])
   expect(readdirSync(host.stateDir).filter((each) => each.includes('own'))).toEqual([])
 })
 
@@ -133,7 +134,7 @@ it('200 calls at once give 200 whole lines, over a rotation', async () => {
     const env = environment('ADD', {
       id: `c${at}`,
       netns: '/run/netns/none',
-      env: { TRESTLE_STATE_DIR: host.stateDir },
+      env: stateEnv(host),
     })
     return new Promise<number>((resolve) => {
       const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle], {
@@ -145,7 +146,7 @@ it('200 calls at once give 200 whole lines, over a rotation', async () => {
     })
   })
   expect(new Set(await Promise.all(calls))).toEqual(new Set([1]))
-  const files = readdirSync(`${host.stateDir}/log`).map((name) => `${host.stateDir}/log/${name}`)
+  const files = readdirSync(stateFiles(host).logs).map((name) => `${host.stateDir}/log/${name}`)
   expect(files.length).toBeGreaterThan(1)
   const whole = files.map((each) => readFileSync(each, 'latin1'))
   const added = whole.flatMap((each) =>

@@ -6,7 +6,8 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
-import { command, lineOf, linesOf, recordFiles } from '../../support/records.ts'
+import { command, lineOf, linesOf } from '../../support/records.ts'
+import { ringFiles, stateFiles } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-rec', podcidr: '10.92.0.0/24' }
 const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
@@ -45,9 +46,9 @@ describe('trestle record on', () => {
     host.cni('STATUS', conf)
     host.cni('VERSION', { cniVersion: '1.1.0' })
     host.cni('DEL', conf, { netns, args })
-    const verbs = recordFiles(host, 'records').map((file) => lineOf(linesOf(host, file), 'call').verb)
+    const verbs = ringFiles(host, 'records').map((file) => lineOf(linesOf(host, file), 'call').verb)
     expect(verbs).toEqual(['ADD', 'CHECK', 'STATUS', 'VERSION', 'DEL'])
-    const lines = linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '')
+    const lines = linesOf(host, ringFiles(host, 'records', 'ADD')[0] ?? '')
     const call = lineOf(lines, 'call')
     expect(call).toMatchObject({ stdin: JSON.stringify(conf), pod: { namespace: 'shop', name: 'web', uid: 'u-1' } })
     expect(call.env).toMatchObject({
@@ -67,10 +68,10 @@ describe('trestle record on', () => {
     expect(record('list', '--all').stdout).toContain('VERSION')
     expect(record('off').code).toBe(0)
     host.cni('STATUS', conf)
-    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(1)
-    expect(existsSync(`${host.stateDir}/recording.json`)).toBe(false)
+    expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
+    expect(existsSync(stateFiles(host).recording)).toBe(false)
     expect(record('clear').stdout).toBe('5 records removed\n')
-    expect(recordFiles(host, 'records')).toEqual([])
+    expect(ringFiles(host, 'records')).toEqual([])
   })
 
   it('records only the pod or the network that --only names, and keeps as many as --keep', () => {
@@ -78,10 +79,10 @@ describe('trestle record on', () => {
     host.cni('ADD', conf, { netns, args })
     host.cni('STATUS', conf)
     for (let at = 0; at < 3; at++) host.cni('DEL', conf, { netns, args })
-    expect(recordFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL', 'DEL'])
+    expect(ringFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL', 'DEL'])
     record('on', '--only', 'pods')
     host.cni('STATUS', conf)
-    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(1)
+    expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
   })
 
   it('is shown by list and show', () => {
@@ -103,7 +104,7 @@ describe('trestle record on', () => {
     for (const words of ['CNI_COMMAND=ADD', JSON.stringify(conf), add.stdout.trim(), 'nft', `file: ${host.stateDir}`])
       expect(shown).toContain(words)
     expect(JSON.parse(record('show', id, '-o', 'json').stdout).record).toHaveLength(
-      linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '').length,
+      linesOf(host, ringFiles(host, 'records', 'ADD')[0] ?? '').length,
     )
     expect(record('show', '19990101').stderr).toContain('[record-missing]')
   })
@@ -112,8 +113,8 @@ describe('trestle record on', () => {
     record('on', '--keep', '10')
     host.cni('ADD', conf, { netns, args })
     for (let at = 0; at < 25; at++) host.cni('STATUS', conf)
-    expect(recordFiles(host, 'records', 'STATUS')).toHaveLength(10)
-    expect(recordFiles(host, 'records', 'ADD')).toHaveLength(1)
+    expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(10)
+    expect(ringFiles(host, 'records', 'ADD')).toHaveLength(1)
   })
 })
 
@@ -124,7 +125,7 @@ describe('the key record', () => {
     host.cni('DEL', { ...conf, record: { keep: 1 } }, { netns, args })
     host.cni('STATUS', conf)
     host.cni('STATUS', { ...conf, record: false })
-    expect(recordFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL'])
+    expect(ringFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL'])
   })
 
   it.each(oddNodes)('stands in for a plugin and keeps failed calls where `ip` prints %s of the node', (links) => {
@@ -134,9 +135,9 @@ describe('the key record', () => {
     expect(wrapped.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
     const answered = host.cni('ADD', { ...conf, record: { answer: { ADD: { dns: {} } } } }, { netns, args, env })
     expect(answered.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
-    expect(recordFiles(host, 'records', 'ADD')).toHaveLength(2)
+    expect(ringFiles(host, 'records', 'ADD')).toHaveLength(2)
     expect(host.cni('ADD', { ...conf, mtu: 'x', log: true }, { netns, args, env }).code).toBe(1)
-    expect(recordFiles(host, 'failures', 'ADD')).toHaveLength(1)
+    expect(ringFiles(host, 'failures', 'ADD')).toHaveLength(1)
     expect(host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout).toBe('')
   })
 
@@ -156,7 +157,7 @@ describe('the key record', () => {
       '{"cniVersion":"1.0.0","name":"pods","type":"other","rate":18446744073709551615,"ipam":{"type":"x"}}',
     )
     expect(host.run('cat', [`${path}/other.env`]).stdout).toMatch(/^CNI_IFNAME=eth0$[\s\S]*^MARK=x$/m)
-    const lines = linesOf(host, recordFiles(host, 'records', 'ADD')[0] ?? '')
+    const lines = linesOf(host, ringFiles(host, 'records', 'ADD')[0] ?? '')
     expect(lineOf(lines, 'call')).toMatchObject({ wraps: 'other', stdin: sent })
     expect(lineOf(lines, 'exec')).toMatchObject({
       argv: [`${path}/other`],
@@ -200,8 +201,6 @@ describe('the key record', () => {
     expect(host.cni('STATUS', dummy)).toMatchObject({ code: 1, json: { code: 50, msg: 'not yet' } })
     expect(host.cni('DEL', dummy, { netns, args })).toMatchObject({ code: 0, stdout: '' })
     expect(host.run('ip', ['link']).stdout).toBe(before)
-    expect(recordFiles(host, 'records', 'ADD').map((file) => lineOf(linesOf(host, file), 'call').answers)).toEqual([
-      true,
-    ])
+    expect(ringFiles(host, 'records', 'ADD').map((file) => lineOf(linesOf(host, file), 'call').answers)).toEqual([true])
   })
 })

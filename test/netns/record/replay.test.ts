@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
-import { command, recordFiles } from '../../support/records.ts'
+import { command } from '../../support/records.ts'
+import { ringFiles, stateWord } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-again', podcidr: '10.94.0.0/24' }
 
@@ -28,7 +29,7 @@ afterEach(() => {
 })
 
 /** The newest record of a verb. */
-const newest = (verb: string) => `${host.stateDir}/${recordFiles(host, 'records', verb).at(-1)}`
+const newest = (verb: string) => `${host.stateDir}/${ringFiles(host, 'records', verb).at(-1)}`
 const replay = (...words: string[]) => command(host, 'replay', ...words)
 const plugin = (name: string, code: number) => {
   writeFileSync(
@@ -57,12 +58,12 @@ it('a failed ADD that was kept fails with the same code and message; a changed e
   host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
   const add = host.cni('ADD', conf, { netns })
   expect(add.code).toBe(1)
-  const again = replay(`${host.stateDir}/${recordFiles(host, 'failures', 'ADD')[0]}`, '-o', 'json')
+  const again = replay(`${host.stateDir}/${ringFiles(host, 'failures', 'ADD')[0]}`, '-o', 'json')
   const { parts } = JSON.parse(again.stdout) as { parts: { title: string; lines: string[] }[] }
   const linesOf = (title: string) => parts.find((part) => part.title === title)?.lines
   expect([linesOf('exit status'), linesOf('error code'), linesOf('error id')]).toEqual([[], [], []])
   plugin('mended', 7)
-  const against = replay(`${host.stateDir}/${recordFiles(host, 'failures', 'ADD')[0]}`, '--against', `${path}/mended`)
+  const against = replay(`${host.stateDir}/${ringFiles(host, 'failures', 'ADD')[0]}`, '--against', `${path}/mended`)
   expect(against.code).toBe(1)
   expect(against.stdout).toContain(`- ${add.json?.code}\n          + 7`)
 })
@@ -71,7 +72,7 @@ it('a call of another plugin, that trestle wrapped', () => {
   plugin('other', 77)
   const call = { netns, path }
   expect(host.cni('ADD', { ...conf, record: { wrap: 'other' } }, call).json).toMatchObject({ code: 77 })
-  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay', newest('ADD')]
+  const words = [stateWord(host), `CNI_PATH=${path}`, trestle, 'replay', newest('ADD')]
   expect(host.run('env', words).stdout).toContain('both runs are the same')
   expect(replay(newest('ADD')).stderr).toContain('the plugin "other" is not in /opt/cni/bin')
 })
@@ -84,7 +85,7 @@ it('what a wrapped plugin left in the pod when it failed was not there before', 
     code: 1,
     stdout: '{}\n',
   })
-  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  const words = [stateWord(host), `CNI_PATH=${path}`, trestle, 'replay']
   expect(host.run('env', words).stdout).toContain('both runs are the same')
 })
 
@@ -93,7 +94,7 @@ it('a failed ADD fails again: a bridge that is down, a namespace that is not the
   host.run('ip', ['link', 'add', 'br-again', 'type', 'bridge'])
   host.run('ip', ['address', 'add', '10.99.0.1/24', 'dev', 'br-again'])
   expect(host.cni('ADD', conf, { netns }).code).toBe(1)
-  const [file = ''] = recordFiles(host, 'failures', 'ADD')
+  const [file = ''] = ringFiles(host, 'failures', 'ADD')
   expect(readFileSync(`${host.stateDir}/${file}`, 'utf8')).toContain('"isDown":true,"addresses":["10.99.0.1/24"]')
   again()
   host.run('ip', ['link', 'delete', 'br-again'])
@@ -120,7 +121,7 @@ x=$(od -An -N4 -tx1 /dev/urandom | tr -d ' ')
 echo '{"cniVersion":"1.0.0","interfaces":[{"name":"veth'$x'","mac":"02:00:'$(echo $x | sed 's/../&:/g;s/:$//')'"}]}'
 `
   writeFileSync(`${path}/random`, script, { mode: 0o755 })
-  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  const words = [stateWord(host), `CNI_PATH=${path}`, trestle, 'replay']
   const call = () => host.cni('ADD', { ...conf, record: { wrap: 'random' } }, { netns, path })
   expect(call().code).toBe(0)
   expect(host.run('env', words).stdout).toContain('both runs are the same')
@@ -134,7 +135,7 @@ it('--plan runs nothing, and compares with what this build would run, on the upl
   command(host, 'record', 'on')
   host.cni('ADD', conf, { netns })
   host.cni('ADD', conf, { id: 'second', netns: host.pod('b') })
-  for (const file of recordFiles(host, 'records', 'ADD'))
+  for (const file of ringFiles(host, 'records', 'ADD'))
     expect(replay(`${host.stateDir}/${file}`, '--plan').stdout).toContain('both runs are the same')
   host.cni('ADD', conf, { netns })
   const refused = replay(newest('ADD'), '--plan')
@@ -186,7 +187,7 @@ echo "{\\"code\\":77,\\"msg\\":\\"writable:$found\\"}"; exit 1
 `
   writeFileSync(`${path}/looks`, script, { mode: 0o755 })
   expect(host.cni('ADD', { ...conf, record: { wrap: 'looks' } }, { netns, path }).code).toBe(1)
-  const words = [`TRESTLE_STATE_DIR=${host.stateDir}`, `CNI_PATH=${path}`, trestle, 'replay']
+  const words = [stateWord(host), `CNI_PATH=${path}`, trestle, 'replay']
   expect(host.run('env', words).stdout).toMatch(/^ *\+ +"msg": "writable:"$/m)
 })
 

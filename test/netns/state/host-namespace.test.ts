@@ -11,6 +11,7 @@ import { makePending, rewrite, until } from '../../support/faults/process-identi
 import { type Call, type Host, openHost, snapshot, trestle, type Verb } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, stateEnv, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const otherHost = 111
@@ -46,10 +47,9 @@ const end = async () => {
   sleeping.kill('SIGKILL')
   await sleeping
 }
-const env = () => ({ TRESTLE_STATE_DIR: host.stateDir })
+const env = () => stateEnv(host)
 const fromOther = (verb: Verb, sent: object, call: Call = {}) => other.cni(verb, sent, { ...call, env: env() })
-const command = (...words: readonly string[]) =>
-  other.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
+const command = (...words: readonly string[]) => other.run('env', [stateWord(host), trestle, ...words])
 
 describe('a call from another host network namespace than the ADD', () => {
   it.each([
@@ -80,7 +80,7 @@ describe('a call from another host network namespace than the ADD', () => {
     for (const id of ['c2', 'c3', 'c4', 'c5']) host.removePod(attach(host, full, { id }).netns)
     makePending(host.state, 'c1')
     expectError(fromOther('ADD', full, { id: 'c9', netns: other.pod('c9') }), 101, '5 of 5')
-    expect(host.state.names('pending')).toEqual(['c1:eth0'])
+    expect(host.state.names('pending')).toEqual([recordName('c1')])
     expect(host.state.names('attachments')).toHaveLength(4)
     expect(host.state.names('addresses')).toHaveLength(5)
     // From its own namespace the next ADD does it.
@@ -123,7 +123,7 @@ describe('a call from another host network namespace than the ADD', () => {
 
   it('from a pid namespace where the other host cannot be seen it is refused, too', () => {
     const call = { ...conf, prevResult: pod.result }
-    const words = ['--pid', '--fork', '--mount-proc', 'env', `TRESTLE_STATE_DIR=${host.stateDir}`, 'CNI_COMMAND=DEL']
+    const words = ['--pid', '--fork', '--mount-proc', 'env', stateWord(host), 'CNI_COMMAND=DEL']
     const ids = ['CNI_CONTAINERID=c1', 'CNI_IFNAME=eth0', `CNI_NETNS=${pod.netns}`, 'CNI_PATH=/opt/cni/bin']
     expectError(
       other.run('unshare', [...words, ...ids, trestle], JSON.stringify(call)),
@@ -148,7 +148,7 @@ it('a record that says no network namespace is ours', () => {
     return { ...record, writer: rest }
   }
   rewrite(host.state.finished('c1'), without)
-  rewrite(`${host.state.directory}/addresses/${pod.address}`, without)
+  rewrite(host.state.address(pod.address), without)
   expectSilent(later(host, 'CHECK', { conf, pod }))
   expectSilent(fromOther('DEL', conf, pod.call))
   expect(host.state.names('attachments')).toEqual([])

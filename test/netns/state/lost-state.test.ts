@@ -6,8 +6,9 @@ import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts, rewrite } from '../../support/faults/process-identities.ts'
+import { rewrite } from '../../support/faults/process-identities.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { reservedPorts, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { failing, tcOfIproute7 } from '../../support/tool.ts'
 import { addressesOf, attach, ipamConf, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
@@ -74,7 +75,7 @@ describe('a record that is lost', () => {
     const conf = { cniVersion: '1.1.0', name: 'net', type: 'trestle', macspoofchk: true }
     const pod = attach(host, conf)
     host.run('ip', ['link', 'del', pod.hostLink])
-    rmSync(`${host.state.directory}/attachments`, { recursive: true })
+    rmSync(host.state.directoryOf('attachments'), { recursive: true })
     expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).toContain(pod.hostLink)
     expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
     expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
@@ -126,7 +127,7 @@ describe('a record that is lost', () => {
 
   it('of a whole network is no reason to take the masquerade from its pods when another network comes', () => {
     attach(host, plain)
-    rmSync(`${host.state.directory}/network.json`)
+    rmSync(host.state.shared)
     for (const id of ['c2', 'c3']) {
       attach(host, netConf({ name: id, bridge: `br-${id}`, podcidr: `10.24${id.slice(1)}.0.0/24` }), { id })
     }
@@ -174,7 +175,7 @@ describe('a record that is lost', () => {
     attach(host, plain, { id: 'seed' })
     const lost = attach(host, plain)
     rmSync(host.state.finished('c1'))
-    rmSync(`${host.state.directory}/addresses/${lost.address}`)
+    rmSync(host.state.address(lost.address))
     // Its end in the pod is gone: a pod that lives keeps its ids.
     const stale = ['alias', onHostJson(host, ['link', 'show', lost.hostLink])[0]?.ifalias ?? '']
     host.removePod(lost.netns)
@@ -219,7 +220,7 @@ describe('a record that is lost', () => {
     { name: 'zz', forwarding: [] },
     { name: 'zz', forwarding: ['ipv4'], bridge: {}, masquerade: { subnets: ['10.0.0.0/8'], keep: 'all' }, hairpin: 3 },
   ])('of one network, such as %j, does not keep a pod of another from its own', (text) => {
-    const directory = `${host.stateDir}/networks/zz`
+    const directory = stateOf(host, 'zz').directory
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     writeFileSync(`${directory}/network.json`, JSON.stringify(text))
     const pod = attach(host, plain)
@@ -231,5 +232,5 @@ describe('a record that is lost', () => {
   })
 
   /** What could not be read is kept for `doctor`. */
-  const withoutDamaged = (): void => rmSync(`${host.stateDir}/damaged`, { recursive: true, force: true })
+  const withoutDamaged = (): void => rmSync(stateFiles(host).damaged, { recursive: true, force: true })
 })

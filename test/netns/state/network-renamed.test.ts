@@ -6,10 +6,10 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { reservedPorts, stateOf } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateOf } from '../../support/state-layout.ts'
 import { attach, interfacesOf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80 }] }
@@ -59,7 +59,7 @@ describe('DEL under the new name of a network', () => {
     expect(host.cni('ADD', { ...chained, prevResult: pod.result }, pod.call).code).toBe(0)
     expectSilent(later(host, 'DEL', { conf: renamed(chained), pod }))
     expect(reservedPorts(host)).toEqual([])
-    expect(stateOf(host, 'net').names('attachments')).toEqual(['c1:eth0'])
+    expect(stateOf(host, 'net').names('attachments')).toEqual([recordName('c1')])
     expectSilent(later(host, 'CHECK', { conf: plain, pod }))
     expectSilent(later(host, 'DEL', { conf: renamed(plain), pod }))
     expectNothingLeft(host, before)
@@ -83,7 +83,7 @@ describe('DEL under the new name of a network', () => {
     const young = attach(host, renamed(netConf()), { id: 'young' })
     expect(kept()).toHaveLength(4)
     expectSilent(later(host, 'DEL', { conf: renamed(netConf()), pod }))
-    expect(kept()).toEqual(['young:eth0', young.address])
+    expect(kept()).toEqual([recordName('young'), young.address])
     expectSilent(later(host, 'CHECK', { conf: renamed(netConf()), pod: young }))
   })
 
@@ -170,7 +170,7 @@ describe('a pod that lives on another network', () => {
     const pod = attach(host, main)
     const state = stateOf(host, 'renamed')
     const { spec: _, network: __, ...record } = JSON.parse(readFileSync(stateOf(host, 'net').finished('c1'), 'utf8'))
-    mkdirSync(`${state.directory}/pending`, { recursive: true, mode: 0o700 })
+    mkdirSync(state.directoryOf('pending'), { recursive: true, mode: 0o700 })
     writeFileSync(state.pending('c1'), JSON.stringify({ ...record, key: { ...record.key, network: 'renamed' } }))
     // Any later call of that network settles it.
     expectSilent(host.cni('DEL', refused, { id: 'c2', netns: '' }))

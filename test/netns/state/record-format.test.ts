@@ -6,9 +6,10 @@ import { readFileSync, statSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts, rewrite } from '../../support/faults/process-identities.ts'
+import { rewrite } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const plain = netConf({ macspoofchk: true, bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
@@ -27,7 +28,7 @@ describe('a record', () => {
   /** Of the finished record and of what its reservations were linked to. */
   const rewriteAll = (change: (record: Record<string, unknown>) => object): void => {
     rewrite(host.state.finished('c1'), change)
-    rewrite(`${host.state.directory}/addresses/${pod.address}`, change)
+    rewrite(host.state.address(pod.address), change)
   }
   const listed = (ids: readonly string[]) => ids.map((containerID) => ({ containerID, ifname: 'eth0' }))
 
@@ -66,7 +67,7 @@ describe('a record', () => {
   })
 
   it('and a network with fields from the future keep them, whatever other pods do, and nothing is set up anew', () => {
-    const network = `${host.state.directory}/network.json`
+    const network = host.state.shared
     const added = { future: { x: [1] } }
     rewriteAll((record) => ({ ...record, ...added, spec: { ...Object(record['spec']), ...added } }))
     rewrite(network, (found) => ({ ...found, ...added, bridge: { ...Object(found['bridge']), ...added } }))
@@ -75,12 +76,12 @@ describe('a record', () => {
     const other = attach(host, plain, { id: 'c2' })
     expect(statSync(network).ino).toBe(written)
     expectSilent(later(host, 'CHECK', { conf, pod }))
-    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
     expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     // The network changes: its file is written anew.
     const wider = attach(host, { ...plain, nonMasqueradeCIDRs: ['10.9.0.0/16'] }, { id: 'c3' })
     expect(JSON.parse(readFileSync(network, 'utf8'))).toMatchObject({ ...added, bridge: added })
-    for (const file of [host.state.finished('c1'), `${host.state.directory}/addresses/${pod.address}`])
+    for (const file of [host.state.finished('c1'), host.state.address(pod.address)])
       expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject(added)
     expect(JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))).toMatchObject({ spec: added })
     for (const each of [pod, other, wider]) expectSilent(host.cni('DEL', conf, each.call))
@@ -102,6 +103,6 @@ describe('a record', () => {
     truncateSync(host.state.finished('c1'), 20)
     attach(host, plain, { id: 'c2' })
     expectSilent(host.cni('GC', { ...plain, 'cni.dev/valid-attachments': listed(['c2']) }))
-    expect(host.state.names('attachments')).toEqual(['c2:eth0'])
+    expect(host.state.names('attachments')).toEqual([recordName('c2')])
   })
 })

@@ -11,6 +11,7 @@ import { type NodeDamage, nodeDamages, pairsOf } from '../../support/damage/dama
 import { makeStateOld, openWorn, plain, port, type Worn, whole } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
 import { ofThisPart } from '../../support/part.ts'
+import { stateWord } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -140,7 +141,7 @@ function leftOf({ host }: Worn): readonly string[] {
 }
 
 function command({ host }: Worn, ...words: readonly string[]): Finished {
-  return host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
+  return host.run('env', [stateWord(host), trestle, ...words])
 }
 
 function exits(finished: Finished, ...codes: readonly number[]): string | undefined {

@@ -18,6 +18,7 @@ import {
 } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
 import { ofThisPart } from '../../support/part.ts'
+import { stateWord } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -31,7 +32,7 @@ console.log(`state damage: TRESTLE_TEST_SEED=${seed}${isFull ? ', everything' : 
 
 /** Runs a command of the executable on the node. */
 function command({ host }: Worn, ...words: readonly string[]): Finished {
-  return host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
+  return host.run('env', [stateWord(host), trestle, ...words])
 }
 
 /** Each call, and what it may answer: anything else is a crash, a hang, or somebody's address given away. */

@@ -16,6 +16,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateEnv, stateFiles } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 18081, containerPort: 80, protocol: 'tcp' }] } })
@@ -93,7 +94,7 @@ describe('a directory of the state', () => {
       expectSilent(host.cni('STATUS', withoutPorts))
       const second = attach(host, withoutPorts, { id: 'c2' })
       expect(second.address).toBe('10.240.0.3')
-      expect(readdirSync(`${host.stateDir}/damaged`).join()).toContain(name.replaceAll('/', '_'))
+      expect(readdirSync(stateFiles(host).damaged).join()).toContain(name.replaceAll('/', '_'))
       if (name.endsWith('cooling')) host.run('rm', ['-rf', pathOf(name)])
       if (name.endsWith('cooling')) writeFileSync(pathOf(name), 'x')
       expectSilent(later(host, 'DEL', { conf: withoutPorts, pod: second }))
@@ -114,7 +115,7 @@ describe('a directory of the state', () => {
 
   it("says so where it is root's and trestle runs as somebody else", () => {
     chmodSync(host.stateDir, 0o755)
-    const words = Object.entries(environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } }))
+    const words = Object.entries(environment('STATUS', { env: stateEnv(host) }))
     const env = words.map(([key, value]) => `${key}=${value}`)
     // Where the executable is may be closed to others.
     const reader = ['--inh-caps', '+dac_read_search', '--ambient-caps', '+dac_read_search']
@@ -182,7 +183,7 @@ describe('CNI_NETNS', () => {
 
   it('that is a device is not opened', () => {
     const log = `${host.stateDir}.outside`
-    const env = environment('ADD', { id: 'c3', netns: '/dev/zero', env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const env = environment('ADD', { id: 'c3', netns: '/dev/zero', env: stateEnv(host) })
     const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
     const strace = ['strace', '-f', '-qq', '-e', 'trace=openat', '-o', log, trestle]
     expectError(host.run('env', ['-i', ...words, ...strace], JSON.stringify(conf)), 4, 'CNI_NETNS')

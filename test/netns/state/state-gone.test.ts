@@ -10,6 +10,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateEnv, stateFiles } from '../../support/state-layout.ts'
 import { failing } from '../../support/tool.ts'
 import { attach, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 import { pings } from '../../support/traffic/traffic.ts'
@@ -126,7 +127,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
   })
 
   const restored = () => {
-    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const env = stateEnv(host)
     return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, 'restore'], { env, reject: false })
   }
   const chain = (more: object) => {
@@ -139,7 +140,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     runtime.write(chain({ firewall: { ingressPolicy: 'same-bridge' } }))
     expect(add('one', ports(8080)).added.code).toBe(0)
     const was = rules()
-    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    rmSync(stateFiles(host).networks, { recursive: true })
     expect(restored()).toMatchObject({ exitCode: 0, stdout: '0 restored, 0 lost' })
     expect(rules()).toBe(was)
   })

@@ -6,9 +6,9 @@ import { rmSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
 import { addressesOf, attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
@@ -34,12 +34,12 @@ describe('of a live pod', () => {
     expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104, 'container c1')
     expect(host.state.names('addresses')).toEqual([pod.address])
     expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
-    expect(host.state.names('attachments')).toEqual(['c1:eth0'])
+    expect(host.state.names('attachments')).toEqual([recordName('c1')])
   }
   const expectDelLeavesNothing = (): void => {
     expectSilent(host.cni('DEL', mapped, pod.call))
     // What could not be read is kept for `doctor`.
-    rmSync(`${host.stateDir}/damaged`, { recursive: true, force: true })
+    rmSync(stateFiles(host).damaged, { recursive: true, force: true })
     expectNothingLeft(host, host.before)
   }
 
@@ -71,8 +71,8 @@ describe('of a live pod', () => {
   })
 
   it('address and host port are not given out where the link has lost its alias, too', () => {
-    rmSync(`${host.stateDir}/networks`, { recursive: true })
-    rmSync(`${host.stateDir}/ports`, { recursive: true })
+    rmSync(stateFiles(host).networks, { recursive: true })
+    rmSync(stateFiles(host).ports, { recursive: true })
     host.run('ip', ['link', 'set', 'dev', pod.hostLink, 'alias', ''])
     expectError(host.cni('ADD', conf, { id: 'x', netns: host.pod('x'), args: `IP=${pod.address}` }), 102)
     expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104)
@@ -83,7 +83,7 @@ describe('of a live pod', () => {
 
   it('trestle restore makes record and reservations again, once', () => {
     lose(record, address(), port)
-    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
     expect(restore()).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('restored  the record of eth0 of container c1 (network net) is missing'),

@@ -8,6 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { stateFiles, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { pings } from '../../support/traffic/traffic.ts'
 
@@ -27,7 +28,7 @@ describe('state that was removed under live pods of several networks', () => {
     const { stdout } = host.run('nft', ['list', 'table', 'inet', 'trestle'])
     return stdout.slice(0, stdout.indexOf('chain ')).replace(/\s+/g, ' ')
   }
-  const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+  const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
 
   it.each([
     ['bridge', { bridge: 'br-two', ...isolated }],
@@ -67,7 +68,7 @@ describe('state that was removed under live pods of several networks', () => {
 
   it('a pod whose bridge is gone, too, is told, on it again with the next ADD, and goes with its DEL', () => {
     const pod = attach(host, one, { id: 'c1' })
-    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    rmSync(stateFiles(host).networks, { recursive: true })
     host.run('ip', ['link', 'del', 'br-one'])
     const told = 'unplaced  eth0 of container c1 (network one): on no bridge; the next ADD of the network (trestle add)'
     const restored = restore()

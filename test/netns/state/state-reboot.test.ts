@@ -9,6 +9,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { until } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { addressesOf } from '../../support/locks/parallel.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 
 /** Six addresses, one of them the gateway's. */
 const conf = { cniVersion: '1.1.0', name: 'small', type: 'trestle', podcidr: '10.95.0.0/29' }
@@ -89,7 +90,7 @@ describe('state', () => {
       {
         input: JSON.stringify(conf),
         env: {
-          TRESTLE_STATE_DIR: host.stateDir,
+          ...stateEnv(host),
           CNI_COMMAND: 'ADD',
           CNI_CONTAINERID: 'late',
           CNI_IFNAME: 'eth0',

@@ -7,9 +7,9 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { reservedPorts, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -82,7 +82,7 @@ describe('state that was removed under live pods that nobody else remembers', ()
     const [whole, wholePorts] = [elements(), ports()]
     inPod(pod, 'addr flush dev eth0')
     removeState()
-    expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])).toMatchObject({ code: 0 })
+    expect(host.run('env', [stateWord(host), trestle, 'restore'])).toMatchObject({ code: 0 })
     expect(elements()).toBe(whole)
     attach(host, plain, { id: 'c2' })
     expectError(host.cni('ADD', withPorts, { id: 'c3', netns: host.pod('c3') }), 104, 'container c1')
@@ -126,7 +126,7 @@ describe('state that was removed under live pods that nobody else remembers', ()
     expect(bareAddresses(attach(host, conf, { id: 'c2' }))).toEqual(['10.240.0.3', 'fd00:240::3'])
     const refused = host.cni('ADD', mapped, { id: 'c3', netns: host.pod('c3') })
     expectError(refused, 104, 'an attachment that cannot be read')
-    const gc = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', '--apply'])
+    const gc = host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '--apply'])
     expect(gc.stdout).toContain('0 collected')
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports6']).stdout).toContain('fd00:240::2')
     expectSilent(host.cni('DEL', conf, { id: 'c2' }))
@@ -182,7 +182,7 @@ describe('state that was removed under live pods that nobody else remembers', ()
   it('DEL touches nothing of a pod that has the address and the port by now', () => {
     const pod = attach(host, mapped)
     expectSilent(host.cni('DEL', conf, pod.call))
-    rmSync(`${host.stateDir}/networks/net/last.0`)
+    rmSync(stateOf(host, 'net').last(0))
     const next = attach(host, mapped, { id: 'c2' })
     expect(next.address).toBe(pod.address)
     expectSilent(later(host, 'DEL', { conf: mapped, pod }))

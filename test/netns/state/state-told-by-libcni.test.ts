@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { stateOf } from '../../support/state-layout.ts'
 
 const missing = missingCnitool([])
 if (missing !== undefined) console.log(missing)
@@ -46,10 +47,10 @@ describe.skipIf(missing !== undefined)('state and more that was removed under li
     const netns = host.pod(label)
     return { netns, added: runtime.tool('add', netns, given) }
   }
-  const network = () => JSON.parse(readFileSync(`${host.stateDir}/networks/told/network.json`, 'utf8')) as unknown
+  const network = () => JSON.parse(readFileSync(stateOf(host, 'told').shared, 'utf8')) as unknown
   /** What each record says of its attachment, by its key. */
   const specs = () => {
-    const directory = `${host.stateDir}/networks/told/attachments`
+    const directory = stateOf(host, 'told').directoryOf('attachments')
     return readdirSync(directory)
       .sort()
       .map((name) => JSON.parse(readFileSync(`${directory}/${name}`, 'utf8')) as { spec?: object; seen?: object })

@@ -9,9 +9,9 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { filesBelow } from '../../support/damage/damage.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { makeStateOld } from '../../support/damage/worn-state.ts'
-import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 /** Five addresses. */
@@ -32,7 +32,7 @@ const fill = (sent: (at: number) => object = () => conf): readonly Pod[] =>
   ids.map((id, at) => attach(host, sent(at), { id }))
 /** Reservations and shared files that could not be read are kept for a look; records went with their DEL. */
 const withoutDamaged = () => {
-  host.run('rm', ['-rf', `${host.stateDir}/damaged`])
+  host.run('rm', ['-rf', stateFiles(host).damaged])
 }
 
 describe('truncated state: DEL frees the address', () => {
@@ -50,7 +50,7 @@ describe('truncated state: DEL frees the address', () => {
       expectSilent(hasResult ? later(host, 'DEL', { conf: sent, pod, call }) : host.cni('DEL', sent, pod.call))
     }
     expect(host.state.names('addresses')).toEqual([])
-    expect(readdirSync(`${host.stateDir}/damaged`).filter((name) => name.includes('_attachments_'))).toEqual([])
+    expect(readdirSync(stateFiles(host).damaged).filter((name) => name.includes('_attachments_'))).toEqual([])
     withoutDamaged()
     expectNothingLeft(host, host.before)
     expect(attach(host, sent, { id: 'c7' }).address).not.toBe('')
@@ -70,7 +70,7 @@ describe('truncated state: DEL frees the address', () => {
     const pod = attach(host, conf)
     truncate()
     expectSilent(later(host, 'DEL', { conf, pod }))
-    host.run('rm', ['-f', `${host.state.directory}/last.0`])
+    host.run('rm', ['-f', host.state.last(0)])
     const next = attach(host, conf, { id: 'c2' })
     expect(next.address).toBe(pod.address)
     truncate()
@@ -103,11 +103,11 @@ describe('truncated state of pods whose DEL never comes', () => {
     makeStateOld(host.stateDir)
     for (const pod of dead) host.removePod(pod.netns)
     const gc = (...words: readonly string[]) =>
-      host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'gc', '--no-runtime', ...words])
+      host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', ...words])
     expect(gc()).toMatchObject({ code: 1, stdout: expect.stringContaining(`report   address ${living.address}`) })
     const swept = gc('--apply')
     expect([swept.code, swept.stdout]).toEqual([0, expect.stringContaining('8 collected, 0 to look at, 1 kept')])
-    expect(host.state.names('attachments')).toEqual(['c1:eth0'])
+    expect(host.state.names('attachments')).toEqual([recordName('c1')])
     expect(host.state.names('addresses')).toEqual([living.address])
     expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
     expectSilent(later(host, 'DEL', { conf: { ...conf, ...ports(8080) }, pod: living }))

@@ -6,9 +6,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { holdLock, livingStamp, reservedPorts } from '../../support/faults/process-identities.ts'
+import { holdLock, livingStamp } from '../../support/faults/process-identities.ts'
 import { type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { reservedPorts, stateFiles } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
@@ -87,7 +88,7 @@ describe('a dead attachment', () => {
     const conf = ipamConf({ type: 'scripted' })
     attach(host, { ...conf, ...mapped(8080) }, { id: '7', path: ipam.path })
     attach(host, conf, { id: '8', path: ipam.path })
-    const release = holdLock(`${host.stateDir}/ports.lock`)
+    const release = holdLock(stateFiles(host).portsLock)
     const listed = { ...conf, 'cni.dev/valid-attachments': [] }
     expectError(host.cni('GC', listed, { path: ipam.path }), 11)
     release()

@@ -12,6 +12,7 @@ import { openFaults } from '../../support/faults/faults.ts'
 import { haveStrace, noStrace, tracedCni } from '../../support/faults/strace.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { addressesOf, startCni } from '../../support/locks/parallel.ts'
+import { stateEnv, stateFiles, stateOf } from '../../support/state-layout.ts'
 
 /**
  * The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs
@@ -70,8 +71,10 @@ describe('DEL', () => {
       const deleted = host.cni('DEL', pool, { id: 'first', netns: first })
       expect(deleted).toMatchObject({ code: 0, stdout: '' })
       expect(deleted.stderr).toContain('pending cleanup')
-      expect(host.run('find', [`${host.stateDir}/networks/owing/addresses`, '-name', '10.96.0.2']).stdout).not.toBe('')
-      expect(host.run('find', [`${host.stateDir}/ports`, '-name', 'tcp:18082*']).stdout).not.toBe('')
+      expect(host.run('find', [stateOf(host, 'owing').directoryOf('addresses'), '-name', '10.96.0.2']).stdout).not.toBe(
+        '',
+      )
+      expect(host.run('find', [stateFiles(host).ports, '-name', 'tcp:18082*']).stdout).not.toBe('')
       const again = host.cni('ADD', pool, { id: 'first', netns: first })
       expect(again.json).toMatchObject({
         code: 11,
@@ -133,19 +136,19 @@ describe('DEL', () => {
   )
 
   it('and an ADD leaves nothing where what looks for lost records hangs', async () => {
-    rmSync(`${host.stateDir}/networks/${plain.name}/attachments/first:eth0`)
+    rmSync(stateOf(host, plain.name).finished('first'))
     const conf = { ...plain, name: 'new', bridge: 'new0', ipam: { type: 'trestle', subnet: '10.97.0.0/29' } }
     faults.reset({ tool: 'ip', shape: '_j_or_t_h_', nth: 2 }, { kind: 'hang' })
     const env = { PATH: faults.path, FAULT_INSIDE: '1' }
     const added = await startCni(host, 'ADD', { conf, id: 'new', netns: host.pod('new'), env })
     expect(added.json).toMatchObject({ code: 11, msg: expect.stringContaining('ip did not finish in time') })
     expect(faults.seen().some(({ isStruck }) => isStruck)).toBe(true)
-    expect(readdirSync(`${host.stateDir}/networks/new/pending`)).toEqual([])
+    expect(readdirSync(stateOf(host, 'new').directoryOf('pending'))).toEqual([])
   }, 90_000)
 
   /** A call whose configuration comes after a second. */
   async function startLate(verb: 'ADD' | 'DEL', call: Call) {
-    const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
+    const env = environment(verb, { ...call, env: { ...stateEnv(host), ...call.env } })
     const from = performance.now()
     const late = ['sh', '-c', '{ sleep 1; cat; } | "$0"', trestle]
     const options = { input: JSON.stringify(plain), env, extendEnv: false, reject: false, timeout: 60_000 } as const

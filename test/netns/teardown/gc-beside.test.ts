@@ -3,19 +3,13 @@
 
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  livingStamp,
-  makeOld,
-  rewrite,
-  startedLongAgo,
-  stateOf,
-  until,
-} from '../../support/faults/process-identities.ts'
+import { livingStamp, makeOld, rewrite, startedLongAgo, until } from '../../support/faults/process-identities.ts'
 import { isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
@@ -59,7 +53,7 @@ describe('gc beside another call', () => {
       return { ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }
     })
     host.removePod(dead.netns)
-    const address = `${state.directory}/addresses/10.240.0.77`
+    const address = state.address('10.240.0.77')
     writeFileSync(address, 'no record')
     makeOld(address)
     const gate = gateAt('nft', 'delete element')
@@ -101,7 +95,7 @@ describe('gc beside another call', () => {
     const gate = gateAt('nft')
     try {
       // The third time it reads records is for the reservations that it has listed.
-      const paths = [`${stateOf(host, 'net').directory}/attachments`]
+      const paths = [stateOf(host, 'net').directoryOf('attachments')]
       const slow = { calls: 'openat', what: 'delay_enter=2500000', when: 3, paths }
       const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, {})
       await isHeld(collecting) // on the way to the second directory

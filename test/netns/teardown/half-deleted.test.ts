@@ -6,10 +6,10 @@ import { existsSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { restore } from '../../support/damage/breakage.ts'
-import { reservedPorts, stateOf } from '../../support/faults/process-identities.ts'
 import { haveStrace, nameChanges, tracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { recordName, reservedPorts, stateOf } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
@@ -115,7 +115,7 @@ function expectNextUnharmed({ host, before, conf, gone }: Scene, next: Pod): voi
   const repeated = later(host, 'DEL', { conf, pod: gone, call: { netns: '' } })
   expectSilent(repeated)
   expect(repeated.stderr).toBe('')
-  expect([state.names('attachments'), state.names('pending')]).toEqual([['c2:eth0'], []])
+  expect([state.names('attachments'), state.names('pending')]).toEqual([[recordName('c2')], []])
   expectSilent(later(host, 'CHECK', { conf, pod: next }))
   expect(reservedPorts(host)).toHaveLength(1)
   expectSilent(later(host, 'DEL', { conf, pod: next }))

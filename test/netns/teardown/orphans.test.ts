@@ -6,9 +6,9 @@ import { readdirSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { makeStateOld } from '../../support/damage/worn-state.ts'
-import { stateOf } from '../../support/faults/process-identities.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { recordName, stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
 const portMappings = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
@@ -35,22 +35,14 @@ describe('what no record names', () => {
     const pod = attach(host, conf(8080))
     const state = stateOf(host, 'net')
     rmSync(state.finished('c1'))
-    for (const name of readdirSync(`${state.directory}/addresses`)) rmSync(`${state.directory}/addresses/${name}`)
-    for (const name of readdirSync(`${host.stateDir}/ports`)) rmSync(`${host.stateDir}/ports/${name}`)
+    for (const name of readdirSync(state.directoryOf('addresses'))) rmSync(state.address(name))
+    for (const name of readdirSync(stateFiles(host).ports)) rmSync(`${host.stateDir}/ports/${name}`)
     return pod
   }
   function gc(
     ...words: readonly string[]
   ): Finished & { readonly orphans: readonly { kind: string; verdict: string }[] } {
-    const done = host.run('env', [
-      `TRESTLE_STATE_DIR=${host.stateDir}`,
-      trestle,
-      'gc',
-      '--no-runtime',
-      '-o',
-      'json',
-      ...words,
-    ])
+    const done = host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '-o', 'json', ...words])
     return { ...done, orphans: JSON.parse(done.stdout).orphans }
   }
 
@@ -77,7 +69,7 @@ describe('what no record names', () => {
   it('gc tells of it, with --apply writes its record again while its pod is there, and collects it after that', () => {
     const gone = forgotten()
     const other = attach(host, conf(8081), { id: 'c2' })
-    expect(stateOf(host, 'net').names('attachments')).toEqual(['c1:eth0', 'c2:eth0'])
+    expect(stateOf(host, 'net').names('attachments')).toEqual([recordName('c1'), recordName('c2')])
     rmSync(stateOf(host, 'net').finished('c1'))
     const told = gc()
     expect(told.orphans.map(({ kind, verdict }) => `${kind} ${verdict}`).sort()).toEqual(['link report', 'link report'])

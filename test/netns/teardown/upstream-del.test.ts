@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { stateFiles } from '../../support/state-layout.ts'
 
 const missing = missingCnitool(['bridge', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning'])
 if (missing !== undefined) console.warn(missing)
@@ -175,7 +176,7 @@ describe.skipIf(missing !== undefined)('links', () => {
     const { plugins, ...rest } = list('nftables')
     runtime.write({ ...rest, plugins: [...plugins, { type: 'trestle', mode: 'chained' }] })
     const pod = add('mixed', 8001)
-    rmSync(`${host.stateDir}/networks`, { recursive: true, force: true })
+    rmSync(stateFiles(host).networks, { recursive: true, force: true })
     expectSilent(del(pod))
     expect(host.inPod(pod.netns, 'ip', ['link', 'show', 'eth0']).code).toBe(0)
     expect(addressFiles()).toHaveLength(2)

@@ -11,6 +11,7 @@ import { execaSync } from 'execa'
 // @ts-expect-error the build has no types
 import { allocatorSettings } from '../../../scripts/image/environment.mjs'
 import { type Host, trestle } from '../host.ts'
+import { stateEnv } from '../state-layout.ts'
 import type { Order } from './api-server.ts'
 
 /** The variables that the agent's image sets. */
@@ -120,7 +121,7 @@ export function startAgent(
     ...['--conf-dir', `${files.root}/net.d`, '--bin-dir', `${files.root}/bin`, '--gc', '0', ...more],
   ]
   const [file = trestle, ...words] = [...tracer, trestle, ...args]
-  return start(host, { file, args: words, env: { TRESTLE_STATE_DIR: host.stateDir, ...image } })
+  return start(host, { file, args: words, env: { ...stateEnv(host), ...image } })
 }
 
 /** The metrics of the agent on a node, by name and labels as they are printed. */

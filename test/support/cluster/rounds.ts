@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { buildSync } from 'esbuild'
 import type { Host } from '../host.ts'
+import { stateEnv } from '../state-layout.ts'
 import { type AgentFiles, agentFiles } from './cluster.ts'
 import type { RoundAnswer, RoundOrder } from './round-driver.ts'
 
@@ -32,7 +33,7 @@ export function openRounds(host: Host): Rounds {
   })
   const words = [process.execPath, driver, `${files.root}/net.d`, `${files.root}/bin`]
   const child = spawn('nsenter', [`--net=${host.path}`, '--', ...words], {
-    env: { PATH: process.env['PATH'], TRESTLE_STATE_DIR: host.stateDir },
+    env: { PATH: process.env['PATH'], ...stateEnv(host) },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const waiting: { settle: (answer: RoundAnswer) => void; fail: (error: Error) => void }[] = []

@@ -4,6 +4,7 @@
 import { expect, it } from 'vitest'
 import { type Answer, type Host, openHost, trestle } from '../host.ts'
 import { expectError, expectSilent } from '../outcome.ts'
+import { stateWord } from '../state-layout.ts'
 import { attach, later, type Pod } from '../traffic/pods.ts'
 
 /**
@@ -69,7 +70,7 @@ function expectNamedAlone(subject: Subject, { lines, said, mend }: Breakage): vo
 
 /** Runs `trestle restore` on the host; fails unless it ends well. */
 export function restore(host: Host): void {
-  const done = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+  const done = host.run('env', [stateWord(host), trestle, 'restore'])
   expect(done.code, `restore: ${done.stdout}${done.stderr}`).toBe(0)
 }
 

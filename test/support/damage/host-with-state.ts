@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A throw-away node for tests that look into the state directory, or change what is in it.
 
-import { stateOf } from '../faults/process-identities.ts'
 import { openHost, snapshot } from '../host.ts'
+import { stateOf } from '../state-layout.ts'
 
 /** Opens a node. `before`: everything as it is now; `state`: of its network `net`. Close it in `afterEach`. */
 export function openHostWithState() {

@@ -13,8 +13,9 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { livingStamp, makePending, startedLongAgo, stateOf } from '../faults/process-identities.ts'
+import { livingStamp, makePending, startedLongAgo } from '../faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../host.ts'
+import { stateOf } from '../state-layout.ts'
 import { attach, type Pod } from '../traffic/pods.ts'
 
 const ipam = { type: 'trestle', subnet: '10.94.0.0/26', cooldown: 3600 }

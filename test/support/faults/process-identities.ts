@@ -4,7 +4,6 @@
 
 import {
   mkdirSync,
-  readdirSync,
   readFileSync,
   readlinkSync,
   renameSync,
@@ -13,9 +12,9 @@ import {
   watch,
   writeFileSync,
 } from 'node:fs'
-import { basename, dirname } from 'node:path'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Host } from '../host.ts'
+import { isOfWaiter, type stateOf } from '../state-layout.ts'
 
 /** This process, which lives as long as the test. */
 export function livingStamp() {
@@ -51,7 +50,7 @@ export function watchLock(file: string) {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   let seen = false
   const watcher = watch(dirname(file), (_, name) => {
-    seen ||= name?.startsWith(`${basename(file)}.`) ?? false
+    seen ||= name !== null && isOfWaiter(file, name)
   })
   return { isWanted: (): boolean => seen, close: (): void => watcher.close() }
 }
@@ -60,22 +59,6 @@ export function watchLock(file: string) {
 export function makeOld(file: string): void {
   const then = new Date(Date.now() - 3_600_000)
   utimesSync(file, then, then)
-}
-
-/** A network's state, and the file of `eth0` of a container among its finished or pending records. */
-export function stateOf(host: Host, network: string) {
-  const directory = `${host.stateDir}/networks/${network}`
-  return {
-    directory,
-    finished: (id: string): string => `${directory}/attachments/${id}:eth0`,
-    pending: (id: string): string => `${directory}/pending/${id}:eth0`,
-    names: (part: 'attachments' | 'pending' | 'addresses'): readonly string[] => namesIn(`${directory}/${part}`),
-  }
-}
-
-/** The names of reserved host ports. */
-export function reservedPorts(host: Host): readonly string[] {
-  return namesIn(`${host.stateDir}/ports`)
 }
 
 /** Makes a finished record one of a call that is not over. `writer`: in place of who wrote it. */
@@ -97,13 +80,5 @@ export async function until(what: string, isSo: () => boolean): Promise<void> {
   while (!isSo()) {
     if (performance.now() > end) throw new Error(`never came: ${what}`)
     await sleep(10)
-  }
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory).sort()
-  } catch {
-    return []
   }
 }

@@ -6,6 +6,7 @@ import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { environment, type Finished, type Host, trestle } from '../host.ts'
 import type { Started } from '../locks/parallel.ts'
+import { stateEnv } from '../state-layout.ts'
 
 /**
  * Resolves when the executable waits for something: a quarter of a second long it is in the same system call, and not
@@ -88,7 +89,7 @@ function read(file: string): string {
 
 /** Starts a call, ADD unless `env` says another, and does not wait: whoever starts it ends it. `ended` tells what it left. */
 export function startCall(host: Host, conf: unknown, env: Record<string, string>) {
-  const all = environment('ADD', { env: { TRESTLE_STATE_DIR: host.stateDir, ...env } })
+  const all = environment('ADD', { env: { ...stateEnv(host), ...env } })
   const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle], { env: all })
   const output = { stdout: '', stderr: '' }
   child.stdout.on('data', (chunk) => {

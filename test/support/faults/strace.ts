@@ -4,6 +4,7 @@
 import { execa, execaSync } from 'execa'
 import { type Answer, environment, type Finished, type Host, trestle, type Verb } from '../host.ts'
 import type { Started } from '../locks/parallel.ts'
+import { stateEnv } from '../state-layout.ts'
 
 /** The calls that change names on disk. */
 export const nameChanges = 'link,linkat,rename,renameat,renameat2,unlink,unlinkat'
@@ -65,7 +66,7 @@ export function startTracedCni(host: Host, call: TracedCall, at: Injection): Sta
 
 /** Starts a command for a person, with a fault, without waiting for its end. */
 export function startTracedCommand(host: Host, words: readonly string[], at: Injection, env: object): Started {
-  const own = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir, ...env }
+  const own = { PATH: process.env['PATH'] ?? '', ...stateEnv(host), ...env }
   return start([...commandOf(host, at, '/dev/null'), ...words], { ...bounds, input: '', env: own })
 }
 
@@ -88,7 +89,7 @@ function commandOf(host: Host, at: Injection, log: string): readonly string[] {
 }
 
 function optionsOf(host: Host, call: TracedCall) {
-  const env = environment(call.verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const env = environment(call.verb, { ...call, env: stateEnv(host) })
   return { ...bounds, input: JSON.stringify(call.conf), env } as const
 }
 

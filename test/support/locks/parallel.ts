@@ -3,13 +3,14 @@
 
 import { execa } from 'execa'
 import { type Answer, type Call, environment, type Finished, type Host, trestle, type Verb } from '../host.ts'
+import { stateEnv } from '../state-layout.ts'
 
 /** A process under way: what it will have left, and its id. */
 export type Started = Promise<Finished> & { readonly pid: number }
 
 /** Starts one call without waiting for the ones before it. `conf`: as an object or as the text to send. */
 export function startCni(host: Host, verb: Verb, { conf, ...call }: Call & { readonly conf: unknown }): Started {
-  const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
+  const env = environment(verb, { ...call, env: { ...stateEnv(host), ...call.env } })
   const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
   return start(host, [call.file ?? trestle], { env, input })
 }
@@ -20,7 +21,7 @@ export function startCommand(
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Started {
-  const whole = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir, ...env }
+  const whole = { PATH: process.env['PATH'] ?? '', ...stateEnv(host), ...env }
   return start(host, [trestle, ...words], { env: whole, input: '' })
 }
 

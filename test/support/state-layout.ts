@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the executable keeps its state, and what it calls the files there. The tests know both from here alone: nothing
+// else spells a path of the state directory or a name in it. docs/design.md, "State", says what each file is for.
+
+import { createHash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+
+/** The environment variable that moves the state directory. */
+export const stateVariable = 'TRESTLE_STATE_DIR'
+
+/** Where the state is unless that variable moves it. */
+export const usualStateDir = '/run/trestle'
+
+/** The state directory in a shell line whose environment has the variable. */
+export const shellStateDir = `$${stateVariable}`
+
+/** Whoever has a state directory: a host of `host.ts`, say. */
+interface Node {
+  readonly stateDir: string
+}
+
+/** What the environment of a process needs to have for a node's state. */
+export function stateEnv({ stateDir }: Node) {
+  return { [stateVariable]: stateDir } as const
+}
+
+/** The same as a word for env(1) or a shell line. */
+export function stateWord({ stateDir }: Node): string {
+  return `${stateVariable}=${stateDir}`
+}
+
+/** What an attachment is of: a network's own interface, one of another plugin, or addresses alone. */
+export type Role = 'main' | 'chained' | 'ipam'
+
+/** The directories of a network with a file for each of something. */
+export type Part = 'attachments' | 'pending' | 'addresses' | 'cooling' | 'locks'
+
+export const parts: readonly Part[] = ['attachments', 'pending', 'addresses', 'locks', 'cooling']
+
+/** What the files of an attachment are called: its record, finished or pending, and its lock. */
+export function recordName(containerId: string, ifName = 'eth0', role: Role = 'main'): string {
+  const id = containerId.length > 128 ? `~${digestOf(containerId)}` : containerId
+  return role === 'main' ? `${id}:${ifName}` : `${id}:${ifName}:${role}`
+}
+
+/** Whether a file has a name of this container's attachments. */
+export function isNamedAfter(name: string, containerId: string): boolean {
+  return name.startsWith(recordName(containerId, ''))
+}
+
+/** What the directory of a network is called. */
+export function networkName(network: string): string {
+  return network.length > 128 ? `~${digestOf(network)}` : network
+}
+
+/** What the reservation of a host port is called. `hostIp` absent: every address of the node. */
+export function portName(protocol: string, hostPort: number | string, family: 4 | 6 = 4, hostIp = 'any'): string {
+  return `${protocol}:${hostPort}:${family}:${hostIp}`
+}
+
+/** A network's files in the state directory `root`. Ids: of the container, with its interface and role. */
+export function networkStateAt(root: string, network: string) {
+  const directory = `${below(root)}networks/${networkName(network)}`
+  const directoryOf = (part: Part): string => `${directory}/${part}`
+  const fileOf =
+    (part: Part) =>
+    (id: string, ifName?: string, role?: Role): string =>
+      `${directoryOf(part)}/${recordName(id, ifName, role)}`
+  return {
+    directory,
+    directoryOf,
+    /** The record of an attachment that is whole. */
+    finished: fileOf('attachments'),
+    /** The record of a call that is not over, was killed, or could not remove everything. */
+    pending: fileOf('pending'),
+    /** Held while the attachment is torn down. */
+    lockOf: fileOf('locks'),
+    /** The reservation of an address. */
+    address: (address: string): string => `${directoryOf('addresses')}/${address}`,
+    /** That of an address that was given back and is not given out yet. */
+    cooling: (address: string): string => `${directoryOf('cooling')}/${address}`,
+    /** The address last given from a range set. */
+    last: (rangeSet: number): string => `${directory}/last.${rangeSet}`,
+    /** What the attachments share, and what the chained ones do. */
+    shared: `${directory}/network.json`,
+    chainedShared: `${directory}/chained.json`,
+    /** What they shared, while it is torn down. */
+    sharedGoing: `${directory}/network.going.json`,
+    /** The zones of firewalld that have the network's bridge. */
+    zones: `${directory}/network-accept.json`,
+    chainedZones: `${directory}/chained-accept.json`,
+    /** Held while a reservation is released or taken over, and while what earlier calls left is torn down. */
+    lock: `${directory}/lock`,
+    settleLock: `${directory}/settle.lock`,
+  }
+}
+
+/** The files of the state directory `root`; of '' as paths below the state directory. */
+export function stateFilesAt(root: string) {
+  const at = (name: string): string => `${below(root)}${name}`
+  return {
+    networks: at('networks'),
+    network: (name: string) => networkStateAt(root, name),
+    ports: at('ports'),
+    /** The reservation of a host port, by what it is called. */
+    port: (name: string): string => at(`ports/${name}`),
+    /** What could not be read, or was in the place of something. */
+    damaged: at('damaged'),
+    /** The accepts in chains of other firewalls. */
+    accept: at('accept.json'),
+    nftVersion: at('nft.json'),
+    /** Links that let 127.0.0.1 through. */
+    localnet: at('localnet'),
+    localnetOf: (link: string): string => at(`localnet/${link}`),
+    /** Held while shared parts of the machine change, and while a host port is released. */
+    lock: at('lock'),
+    portsLock: at('ports.lock'),
+    /** What the agent remembers of other nodes. */
+    agent: at('agent.json'),
+    /** What is recorded and logged; its being there alone: nothing of calls that fail. */
+    recording: at('recording.json'),
+    failuresOff: at('failures.off'),
+    /** The calls that failed, and the recorded ones. */
+    ring: (ring: Ring): string => at(ring),
+    logs: at('log'),
+    log: at('log/calls.jsonl'),
+    traces: at('log/traces.jsonl'),
+  }
+}
+
+/** Records of calls: those that failed, and those that are recorded because somebody wants them. */
+export type Ring = 'failures' | 'records'
+
+/** The files of a node's state. */
+export function stateFiles({ stateDir }: Node) {
+  return stateFilesAt(stateDir)
+}
+
+/** The same as paths below the state directory. */
+export const relative = stateFilesAt('')
+
+/** A network's files in a node's state, and the names in its directories. */
+export function stateOf({ stateDir }: Node, network: string) {
+  const files = networkStateAt(stateDir, network)
+  return { ...files, names: (part: Part): readonly string[] => namesIn(files.directoryOf(part)) }
+}
+
+/** The names of reserved host ports. */
+export function reservedPorts(node: Node): readonly string[] {
+  return namesIn(stateFiles(node).ports)
+}
+
+/** The records of a ring as paths below the state directory, the oldest first. `verb`: of its calls alone. */
+export function ringFiles({ stateDir }: Node, ring: Ring, verb = ''): readonly string[] {
+  const names = readdirSync(stateDir, { recursive: true, encoding: 'utf8' })
+  const files = names.filter((name) => name.startsWith(`${ring}/${verb}`) && name.endsWith('.jsonl'))
+  return files.toSorted((a, b) => (a.slice(a.lastIndexOf('/')) < b.slice(b.lastIndexOf('/')) ? -1 : 1))
+}
+
+/** The verb that a record of a ring is of, by its path below the state directory. */
+export function verbOfRecord(file: string): string | undefined {
+  return file.split('/')[1]
+}
+
+/** Names of the files that processes of a call have open: they are there as long as one of them lives. */
+export function callFiles({ stateDir }: Node): readonly string[] {
+  return namesIn(stateDir).filter((name) => name.startsWith('call.'))
+}
+
+/** Whether somebody waits for a lock by the name of a file beside it: whoever does writes one again and again. */
+export function isOfWaiter(lock: string, name: string): boolean {
+  return name.startsWith(`${basename(lock)}.`)
+}
+
+/** Whether anybody waits for a lock. */
+export function isWaitedFor(lock: string): boolean {
+  return namesIn(dirname(lock)).some((name) => isOfWaiter(lock, name))
+}
+
+/** What a file that is written, and has not its name yet, is called. `pidNamespace`: as readlink(2) shows it. */
+export function temporaryName(pidNamespace: string, pid: number): string {
+  return `.${pidNamespace.replace(/\D/g, '')}.${pid}.5.1`
+}
+
+export function isTemporaryName(name: string): boolean {
+  return name.startsWith('.')
+}
+
+/** What begins the names that a file or a directory below the state directory has, once set aside as damaged. */
+export function damagedName(path: string): string {
+  return path.replaceAll('/', '_')
+}
+
+/** Where `doctor --probe` keeps what it has made, and where pods by hand are kept: beside the state. */
+export function probesBeside({ stateDir }: Node): string {
+  return `${stateDir}-probe`
+}
+
+export function handsBeside({ stateDir }: Node): string {
+  return `${stateDir}-pods`
+}
+
+const aNetwork = 'networks/[^/]+'
+
+/** Regular expressions for paths below the state directory, of what several attachments share. */
+export const patterns = {
+  networks: 'networks(?:/[^/]+)?',
+  zones: `${aNetwork}/(?:network|chained)-accept\\.json`,
+  accept: 'accept\\.json',
+  shared: `${aNetwork}/(?:network|chained)\\.json`,
+  last: `${aNetwork}/last\\.\\d+`,
+  ports: 'ports',
+  nftVersion: 'nft\\.json',
+  localnet: 'localnet',
+  localnetOf: 'localnet/\\S+',
+  parts: `${aNetwork}/(?:${parts.join('|')})`,
+  cooling: `${aNetwork}/cooling/.*`,
+} as const
+
+/** What a file of a network's directories is, by its path below the state directory. */
+export function partOf(
+  path: string,
+): { readonly network: string; readonly part: string; readonly name: string } | undefined {
+  const [, network, part, name] = /^networks\/([^/]+)\/([^/]+)\/(.+)$/.exec(path) ?? []
+  return network === undefined || part === undefined || name === undefined ? undefined : { network, part, name }
+}
+
+/** The host port that a file reserves, by its path below the state directory. */
+export function portOf(path: string): number | undefined {
+  const port = /^ports\/\w+:(\d+):/.exec(path)?.[1]
+  return port === undefined ? undefined : Number(port)
+}
+
+/** Whether a file is an attachment's alone: a record, or a reservation. */
+export function isOfAttachment(path: string): boolean {
+  return /^(networks\/[^/]+\/(attachments|pending|addresses)|ports)\//.test(path)
+}
+
+export function isDamaged(path: string): boolean {
+  return path.startsWith('damaged')
+}
+
+function below(root: string): string {
+  return root === '' ? '' : `${root}/`
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).sort()
+  } catch {
+    return []
+  }
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
