@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { usualStateDir } from '../support/state-layout.ts'
 import { type Cluster, isReady, list, missingClusterParts, openCluster, whenAllReady } from './cluster/cluster.ts'
 import { answerFrom, appPods, caller, servePods, whereIs } from './cluster/pods.ts'
 
@@ -137,7 +138,7 @@ describe.skipIf(missing.length > 0)('a cluster of three nodes', { timeout: 600_0
       expect(await cluster.must(node, 'ip -o link show | grep -vE "^[0-9]+: (lo|up0)[:@]" || true')).toBe('')
       expect(await cluster.must(node, 'ip route show proto 116; ip -6 route show proto 116')).toBe('')
       expect(await cluster.must(node, 'nft list tables')).not.toContain('trestle')
-      expect(await cluster.must(node, 'ls -d /run/trestle 2>/dev/null || true')).toBe('')
+      expect(await cluster.must(node, `ls -d ${usualStateDir} 2>/dev/null || true`)).toBe('')
       expect(await whereIs(cluster, node, '10.244.')).toBe('')
     }
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Cri, openCri } from '../support/cri.ts'
+import { usualStateDir } from '../support/state-layout.ts'
 import { must } from './lab/calls.ts'
 import { type Lab, missingParts, openBareLab, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 import { type Pod, removePod, runPod } from './lab/pods.ts'
@@ -52,7 +53,7 @@ describe.skipIf(missing.length > 0 || !isOurs)(
     })
     afterEach(async () => {
       for (const pod of pods.splice(0)) await removePod(cri, pod)
-      await must(lab, `bash ${script('layouts/clear.sh')} ${conf} ${lab.dir}`)
+      await must(lab, `bash ${script('layouts/clear.sh')} ${conf} ${lab.dir} ${usualStateDir}`)
     })
 
     /** A list, when containerd has taken it, and two pods by it. */

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { allFaults } from '../netns/doctor/faults/all.ts'
 import { shuffled } from '../support/seeded.ts'
+import { networkStateAt, recordName, stateEnv, stateVariable, usualStateDir } from '../support/state-layout.ts'
 import { must, uplink } from './lab/calls.ts'
 import { httpGet, putPod, startKubelet, whenReady } from './lab/kubelet.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab, type Ran } from './lab/lab.ts'
@@ -27,7 +28,7 @@ const curable = allFaults.filter(({ on, cure, make, says }) => {
  * record go last: what a pod has is not compared with the kernel without it.
  */
 const turnOf = ({ make }: { readonly make: string }): number =>
-  /10\.240\.0\.2\b/.test(make) ? 0 : /TRESTLE_STATE_DIR/.test(make) ? 2 : 1
+  /10\.240\.0\.2\b/.test(make) ? 0 : make.includes(stateVariable) ? 2 : 1
 const chosen = shuffled(curable, seed)
   .slice(0, isFull ? 10 : 3)
   .toSorted((a, b) => turnOf(a) - turnOf(b))
@@ -37,6 +38,10 @@ const plugin = {
   podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
   capabilities: { portMappings: true, bandwidth: true },
 }
+/** Where the records of the pods are. */
+const records = networkStateAt(usualStateDir, 'pods').directoryOf('attachments')
+/** The end of every record's name. */
+const anyRecord = recordName('')
 const conflist = { cniVersion: '1.1.0', name: 'pods', plugins: [plugin] }
 const annotations = { 'kubernetes.io/ingress-bandwidth': '100M' }
 
@@ -119,8 +124,8 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('doctor beside k
       await putPod(lab, { name, hostPort, annotations })
       await vi.waitFor(
         async () =>
-          expect(await sh('ls /run/trestle/networks/pods/attachments')).toMatch(
-            name === 'a' ? /:eth0/ : /:eth0\n.*:eth0/,
+          expect(await sh(`ls ${records}`)).toMatch(
+            new RegExp(name === 'a' ? anyRecord : `${anyRecord}\n.*${anyRecord}`),
           ),
         {
           timeout: 60_000,
@@ -145,9 +150,8 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('doctor beside k
 
   /** What the lines of a fault name, for a pod of kubelet. */
   async function podVariables(name: string): Promise<Readonly<Record<string, string>>> {
-    const records = '/run/trestle/networks/pods'
     // A record that was written again has no name of a pod: it is the same pod as before.
-    const file = (await run(`grep -l '"name":"${name}-lab"' ${records}/attachments/*`)).stdout.trim()
+    const file = (await run(`grep -l '"name":"${name}-lab"' ${records}/*`)).stdout.trim()
     if (file === '' && known !== undefined) return known
     const record = JSON.parse(await must(lab, `cat ${file}`)) as {
       readonly key: { readonly containerId: string }
@@ -162,7 +166,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('doctor beside k
       CONF: '/etc/cni/net.d',
       BIN: '/opt/cni/bin',
       PEERS: `${peers}/cni`,
-      TRESTLE_STATE_DIR: '/run/trestle',
+      ...stateEnv({ stateDir: usualStateDir }),
       SCRATCH: join(lab.dir, 'scratch'),
     }
     return known

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openCri } from '../support/cri.ts'
 import { startedLongAgo } from '../support/faults/process-identities.ts'
+import { networkStateAt, usualStateDir } from '../support/state-layout.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 import { removePod, runPod } from './lab/pods.ts'
 
@@ -59,7 +60,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
   /** As if ADD had been long ago. */
   const makeOld = (id: string) => {
     const change = `s/"startTime":"[0-9]*"/"startTime":"${startedLongAgo}"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00Z"/`
-    return lab.run('sed', ['-i', change, `/run/trestle/networks/e2e/attachments/${id}:eth0`])
+    return lab.run('sed', ['-i', change, networkStateAt(usualStateDir, 'e2e').finished(id)])
   }
   /** The process ends, and with it its namespace: nobody calls the plugin. */
   const end = async (id: string): Promise<void> => {
@@ -144,7 +145,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
       // containerd sends DEL with the name `other`: the container and its interface say whose the record is.
       await removePod(cri, pod)
       expect(await verdictOf(pod.id)).toBeUndefined()
-      expect((await lab.run('grep', ['-rl', pod.id, '/run/trestle'])).stdout).toBe('')
+      expect((await lab.run('grep', ['-rl', pod.id, usualStateDir])).stdout).toBe('')
     } finally {
       await configure('e2e')
       cri.close()

@@ -5,6 +5,7 @@ import { readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Cri, openCri } from '../support/cri.ts'
+import { networkStateAt, stateFilesAt, usualStateDir } from '../support/state-layout.ts'
 import { must, uplink } from './lab/calls.ts'
 import { dropPod, httpGet, putPod, type Seen, seenPods, startKubelet, stopKubelet, whenReady } from './lab/kubelet.ts'
 import { type Lab, leftovers, missingParts, openContainerdLab, pluginType, prepareLab } from './lab/lab.ts'
@@ -83,12 +84,14 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('kubelet', { tim
   it('nothing is left of pods whose files are gone', async () => {
     for (const name of names) await dropPod(lab, name)
     // In this order: a DEL under way has taken its record from the finished to the pending ones.
-    const records = ['attachments', 'pending'].map((part) => `/run/trestle/networks/pods/${part}`).join(' ')
+    const records = (['attachments', 'pending'] as const)
+      .map(networkStateAt(usualStateDir, 'pods').directoryOf)
+      .join(' ')
     await vi.waitFor(async () => expect(await must(lab, `find ${records} -type f`)).toBe(''), { timeout: 90_000 })
     const { veths, rules } = await leftovers(lab)
     expect(veths).toEqual([])
     expect(rules).not.toMatch(/1808\d/)
-    expect(await must(lab, 'find /run/trestle/ports -type f')).toBe('')
+    expect(await must(lab, `find ${stateFilesAt(usualStateDir).ports} -type f`)).toBe('')
     // libcni forgets a pod when its last plugin has ended.
     const results = () => readdir(join(lab.dir, 'root/var/lib/cni/results'))
     await vi.waitFor(async () => expect(await results()).toEqual([]), { timeout: 30_000 })

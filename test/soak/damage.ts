@@ -3,8 +3,9 @@
 // deletes those.
 
 import { rmSync, statSync, truncateSync } from 'node:fs'
-import { hostLinkName } from '../../src/model/names.ts'
 import { damages as fileDamages, filesBelow } from '../support/damage/damage.ts'
+import { hostLinkName } from '../support/link-names.ts'
+import { isDamaged, isNamedAfter, partOf, parts, portOf, relative, stateFiles } from '../support/state-layout.ts'
 import { namesIn } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 import { at } from './random.ts'
@@ -65,7 +66,7 @@ function liveOnes({ pods }: World): readonly Pod[] {
 function deleteHostLink(world: World, { chosen }: Choice): readonly Pod[] {
   const pod = at(liveOnes(world), chosen)
   if (pod === undefined) return []
-  const key = { network: pod.slot.network, containerId: pod.id, ifName: 'eth0', role: 'main' } as const
+  const key = { network: pod.slot.network, containerId: pod.id, ifName: 'eth0' } as const
   world.host.run('ip', ['link', 'del', hostLinkName(key)])
   return [pod]
 }
@@ -82,7 +83,7 @@ function deleteNetns(world: World, { chosen }: Choice): readonly Pod[] {
 /** The network's files and those of attachments, reservations, locks; not what was set aside before. */
 function damageFile(world: World, { chosen, how }: Choice): readonly Pod[] {
   const { stateDir } = world.host
-  const files = filesBelow(stateDir).filter((name) => !name.startsWith('damaged/'))
+  const files = filesBelow(stateDir).filter((name) => !isDamaged(name))
   const file = at(files, chosen)
   if (file === undefined) return []
   const owners = ownersOf(world, file)
@@ -94,12 +95,12 @@ function damageFile(world: World, { chosen, how }: Choice): readonly Pod[] {
 
 function removeDirectory(world: World, { chosen, how }: Choice): readonly Pod[] {
   const { stateDir } = world.host
-  const network = at(namesIn(`${stateDir}/networks`), how)
+  const network = at(namesIn(stateFiles(world.host).networks), how)
   if (network === undefined) return []
-  const parts = ['attachments', 'pending', 'addresses', 'locks', 'cooling', '']
-  const directory = at([...parts.map((part) => `networks/${network}/${part}`), 'ports'], chosen) ?? ''
+  const files = relative.network(network)
+  const directory = at([...parts.map(files.directoryOf), files.directory, relative.ports], chosen) ?? ''
   const owners = filesBelow(stateDir)
-    .filter((name) => name.startsWith(`${directory.replace(/\/$/, '')}/`))
+    .filter((name) => name.startsWith(`${directory}/`))
     .flatMap((name) => ownersOf(world, name))
   rmSync(`${stateDir}/${directory}`, { recursive: true, force: true })
   return [...new Set(owners)]
@@ -108,13 +109,13 @@ function removeDirectory(world: World, { chosen, how }: Choice): readonly Pod[] 
 /** Whose a file is: the pod that it is named after, or that has the address or the port. */
 function ownersOf(world: World, file: string): readonly Pod[] {
   const everybody = [...world.pods.values(), ...world.former]
-  const [, network, part, name = ''] = /^networks\/([^/]+)\/([^/]+)\/(.+)$/.exec(file) ?? []
+  const { network, part, name = '' } = partOf(file) ?? {}
   if (part === 'addresses') {
     return everybody.filter(({ slot, result }) => slot.network === network && hasAddress(result, name))
   }
-  const port = /^ports\/\w+:(\d+):/.exec(file)?.[1]
-  if (port !== undefined) return everybody.filter(({ slot }) => slot.number === Number(port) - 20_000)
-  return everybody.filter(({ id }) => name.startsWith(`${id}:`))
+  const port = portOf(file)
+  if (port !== undefined) return everybody.filter(({ slot }) => slot.number === port - 20_000)
+  return everybody.filter(({ id }) => isNamedAfter(name, id))
 }
 
 function hasAddress(result: Pod['result'], name: string): boolean {

@@ -7,7 +7,7 @@ import type { AttachmentKey, AttachmentSpec } from '../../src/model/attachment.t
 import type { Element } from '../../src/model/op.ts'
 import { readTable } from '../../src/tools/nft.ts'
 import type { Host } from '../support/host.ts'
-import { stateFiles } from '../support/state-layout.ts'
+import { isTemporaryName, type Part, relative, stateFiles } from '../support/state-layout.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'
 
@@ -55,14 +55,11 @@ export interface Facts {
 /** Looks at everything. */
 export function lookAt({ host, pods }: World): Facts {
   const networks = namesIn(stateFiles(host).networks)
-  const inNetworks = (part: string) =>
-    networks.flatMap((network) =>
-      namesIn(`${host.stateDir}/networks/${network}/${part}`).map((name) => ({
-        network,
-        name,
-        file: `networks/${network}/${part}/${name}`,
-      })),
-    )
+  const inNetworks = (part: Part) =>
+    networks.flatMap((network) => {
+      const directory = relative.network(network).directoryOf(part)
+      return namesIn(`${host.stateDir}/${directory}`).map((name) => ({ network, name, file: `${directory}/${name}` }))
+    })
   const recordOf = (isPending: boolean) => (named: { readonly file: string }) => {
     const { key, spec } = readJson(host, named.file)
     return { file: named.file, isPending, ...(key ? { key } : {}), ...(spec ? { spec } : {}) }
@@ -75,7 +72,7 @@ export function lookAt({ host, pods }: World): Facts {
   return {
     records: [...inNetworks('attachments').map(recordOf(false)), ...inNetworks('pending').map(recordOf(true))],
     addresses: inNetworks('addresses').map(reservationOf),
-    ports: namesIn(stateFiles(host).ports).map((name) => reservationOf({ name, file: `ports/${name}` })),
+    ports: namesIn(stateFiles(host).ports).map((name) => reservationOf({ name, file: relative.port(name) })),
     links: linksOf(host),
     elements: [...elementsOf(host, 'inet'), ...elementsOf(host, 'bridge')],
     pods: live.map((pod) => podFact(host, pod)),
@@ -115,7 +112,7 @@ function readJson(host: Host, file: string): { readonly key?: AttachmentKey; rea
 export function namesIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory)
-      .filter((name) => !name.startsWith('.'))
+      .filter((name) => !isTemporaryName(name))
       .sort()
   } catch {
     return []

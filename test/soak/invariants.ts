@@ -3,8 +3,9 @@
 // record speaks of. Each function returns what is wrong, in words.
 
 import type { AttachmentKey } from '../../src/model/attachment.ts'
-import { aliasOf, hostLinkName, ifbName } from '../../src/model/names.ts'
 import { describeElement, type Element } from '../../src/model/op.ts'
+import { aliasOf, hostLinkName, ifbName, isPodLink } from '../support/link-names.ts'
+import { portName } from '../support/state-layout.ts'
 import type { Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 
@@ -68,13 +69,13 @@ function speaksOf({ spec }: RecordFact, { name, network }: Reservation): boolean
   if (spec === undefined) return true
   if (network !== undefined) return spec.ips.some(({ address }) => address.startsWith(`${name}/`))
   const ports = spec.hostPorts?.ports ?? []
-  return ports.some(({ protocol, hostPort, family }) => name === `${protocol}:${hostPort}:${family}:any`)
+  return ports.some(({ protocol, hostPort, family }) => name === portName(protocol, hostPort, family))
 }
 
 /** Links with our names or our alias are a record's; the host end of a finished one says whose it is. */
 function ownerlessLinks({ records, links }: Facts): readonly string[] {
   const known = new Map(records.flatMap(({ key }) => linksOf(key).map((name) => [name, key] as const)))
-  const ours = links.filter(({ name, alias }) => /^(veth|ifb)[0-9a-f]{9,}$/.test(name) || alias.startsWith('trestle:'))
+  const ours = links.filter(isPodLink)
   const ownerless = ours
     .filter(({ name }) => !known.has(name))
     .map(({ name, alias }) => `${name} (${alias}) is nobody's`)

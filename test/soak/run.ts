@@ -4,6 +4,7 @@
 
 import { type Known, withoutShared, wordsOf } from '../support/allowance.ts'
 import { type Snapshot, snapshot } from '../support/host.ts'
+import { isDamaged, patterns } from '../support/state-layout.ts'
 import { inflict } from './damage.ts'
 import { networkNames, pluginsOf, slots } from './networks.ts'
 import { type Random, randomFrom } from './random.ts'
@@ -159,10 +160,12 @@ async function removeAll(world: World, before: Snapshot): Promise<readonly strin
 const ofNetworks: Known = new Set(wordsOf(JSON.stringify(slots.map(pluginsOf))))
 
 /** What attachments share. Damaged after the last set-up of a network it stays so: an ADD writes it anew. */
-const writtenAnew = /^(networks\/[^/]+\/(last\.\d+|(network|chained)(-accept)?\.json)|(nft|accept)\.json)[ /]/
+const writtenAnew = new RegExp(
+  `^(${[patterns.last, patterns.shared, patterns.zones, patterns.nftVersion, patterns.accept].join('|')})[ /]`,
+)
 
 /** What was set aside as damaged is kept for a person to look at. */
 function withoutDamaged(taken: Snapshot): Snapshot {
-  const state = taken.state.split('\n').filter((line) => !line.startsWith('damaged') && !writtenAnew.test(line))
+  const state = taken.state.split('\n').filter((line) => !isDamaged(line) && !writtenAnew.test(line))
   return { ...taken, state: state.join('\n') }
 }

@@ -3,7 +3,7 @@
 // ones left, `trestle restore`. Afterwards state and kernel say the same.
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { stateOf } from '../support/state-layout.ts'
+import { callFiles, stateOf } from '../support/state-layout.ts'
 import { runCommand } from './calls.ts'
 import { lookAt, namesIn } from './facts.ts'
 import { brokenInvariants } from './invariants.ts'
@@ -15,7 +15,7 @@ export async function settle(world: World, broken: readonly Pod[]): Promise<void
   const failed = [...world.pods.values(), ...world.former].filter(({ state }) => state === 'failed')
   for (const pod of new Set([...failed, ...broken])) await removePod(world, pod)
   // Any call settles what killed calls and failed tools left on its network.
-  const isAtWork = namesIn(world.host.stateDir).some((name) => name.startsWith('call.'))
+  const isAtWork = callFiles(world.host).length > 0
   for (const network of networkNames.filter((name, at) => hasLeftovers(world, name) || (isAtWork && at === 0))) {
     const { code, stdout } = await callNetwork(world, { verb: 'DEL', network })
     if (code !== 0) world.complaints.push(`DEL of nobody (${network}) ended with ${code}: ${stdout}`)

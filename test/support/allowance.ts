@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import { type ChainDeclaration, declarationsOf, type TableFamily } from '../../src/model/tables.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
-import { stateFiles } from './state-layout.ts'
+import { patterns, sharedRegex, stateFiles } from './state-layout.ts'
 
 /** Tests name their bridges like this; a bridge, its addresses and its routes stay for the next pod. */
 const bridge = '(?:cni0|br-[a-z0-9]+)'
@@ -17,6 +17,9 @@ const networkSets = /^(?:masq|keep|hairpin|acceptnet|acceptnew)[46]$/
 /** Elements that name bridges and nothing else, in sets of interfaces: they go with the bridge. */
 const onlyBridges = new RegExp(`elements = \\{(?:[\\s.,]*"${bridge}")+\\s*\\}`)
 
+/** A line of the state in a snapshot: a path, and whether it is a file or a directory. */
+const state = (path: string, type: 'd' | 'f') => new RegExp(`^${path} ${type}$`)
+
 interface Shared {
   readonly what: string
   readonly line: RegExp
@@ -26,15 +29,16 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
   links: [{ what: 'the bridge', line: new RegExp(`^${bridge}: `) }],
   routes: [{ what: 'the gateway address and its routes', line: new RegExp(` dev ${bridge} `) }],
   state: [
-    { what: 'the directories of networks', line: /^networks(\/[^/]+)? d$/ },
-    { what: 'the zone of a foreign firewall', line: /^networks\/[^/]+\/(network|chained)-accept\.json f$/ },
-    { what: 'where foreign firewalls let pods through', line: /^accept\.json f$/ },
-    { what: 'what the network shares', line: /^networks\/[^/]+\/(network|chained)\.json f$/ },
-    { what: 'where the round robin is', line: /^networks\/[^/]+\/last\.\d+ f$/ },
-    { what: 'the directory of host ports', line: /^ports d$/ },
-    { what: 'the version of nft', line: /^nft\.json f$/ },
-    { what: 'links that let 127.0.0.1 through', line: /^localnet( d|\/\S+ f)$/ },
-    { what: 'empty directories', line: /^networks\/[^/]+\/(pending|attachments|addresses|cooling|locks) d$/ },
+    { what: 'the directories of networks', line: state(patterns.networks, 'd') },
+    { what: 'the zone of a foreign firewall', line: state(patterns.zones, 'f') },
+    { what: 'where foreign firewalls let pods through', line: state(patterns.accept, 'f') },
+    { what: 'what the network shares', line: state(patterns.shared, 'f') },
+    { what: 'where the round robin is', line: state(patterns.last, 'f') },
+    { what: 'the directory of host ports', line: state(patterns.ports, 'd') },
+    { what: 'the version of nft', line: state(patterns.nftVersion, 'f') },
+    { what: 'the directory of links that let 127.0.0.1 through', line: state(patterns.localnet, 'd') },
+    { what: 'links that let 127.0.0.1 through', line: state(patterns.localnetOf, 'f') },
+    { what: 'empty directories', line: state(patterns.parts, 'd') },
   ],
   sysctls: [{ what: 'forwarding', line: /^net\.(ipv4\.ip_forward|ipv6\.conf\.all\.forwarding) = [01]$/ }],
 }
@@ -44,7 +48,7 @@ export type Known = ReadonlySet<string>
 
 /** What the networks in state are of, the bridges that stay with their subnets, and what `before` had. */
 export function knownOf(host: Host, before?: Snapshot): Known {
-  const files = host.run('find', [stateFiles(host).networks, '-regex', '.*/\\(network\\|chained\\)\\.json']).stdout
+  const files = host.run('find', [stateFiles(host).networks, '-regex', sharedRegex]).stdout
   const said = linesOf(files).flatMap((file) => wordsOf(readFileSync(file, 'utf8')))
   const routes = ['-4', '-6'].flatMap((family) => linesOf(host.run('ip', [family, 'route', 'show']).stdout))
   const subnets = routes.filter((route) => bridgeRoute.test(route)).map((route) => route.replace(/ .*/, ''))

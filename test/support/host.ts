@@ -120,7 +120,7 @@ export type Snapshot = Readonly<Record<'links' | 'routes' | 'rules' | 'sysctls' 
 
 /**
  * Everything a test must leave as it found it: links, routes, rules, sysctls, state. Two of these are compared;
- * what is shared by design (the bridge, our table, network.json) is taken out by `allowance.ts`.
+ * what is shared by design (the bridge, our table, what a network shares) is taken out by `allowance.ts`.
  */
 export function snapshot(host: Host): Snapshot {
   return {

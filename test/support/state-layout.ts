@@ -44,6 +44,11 @@ export function recordName(containerId: string, ifName = 'eth0', role: Role = 'm
   return role === 'main' ? `${id}:${ifName}` : `${id}:${ifName}:${role}`
 }
 
+/** The container that a record or a lock is called after, where its id is not too long. */
+export function containerIdOf(name: string): string {
+  return name.replace(/:.*/, '')
+}
+
 /** Whether a file has a name of this container's attachments. */
 export function isNamedAfter(name: string, containerId: string): boolean {
   return name.startsWith(recordName(containerId, ''))
@@ -192,6 +197,11 @@ export function damagedName(path: string): string {
   return path.replaceAll('/', '_')
 }
 
+/** Whether a file that was set aside was a finished record. */
+export function isDamagedRecord(name: string): boolean {
+  return name.includes('_attachments_')
+}
+
 /** Where `doctor --probe` keeps what it has made, and where pods by hand are kept: beside the state. */
 export function probesBeside({ stateDir }: Node): string {
   return `${stateDir}-probe`
@@ -231,6 +241,20 @@ export function portOf(path: string): number | undefined {
   const port = /^ports\/\w+:(\d+):/.exec(path)?.[1]
   return port === undefined ? undefined : Number(port)
 }
+
+/** Whether a text names a file that reserves an address. */
+export function tellsAddress(text: string): boolean {
+  return text.includes('/addresses/')
+}
+
+/** Whether a path below the state directory is of the calls that failed: the switch that keeps none is, too. */
+export function isOfFailure(path: string): boolean {
+  return /^failures\b/.test(path)
+}
+
+/** For find(1): the names of files with an address last given, and what attachments share. */
+export const lastNames = 'last*'
+export const sharedRegex = '.*/\\(network\\|chained\\)\\.json'
 
 /** Whether a file is an attachment's alone: a record, or a reservation. */
 export function isOfAttachment(path: string): boolean {

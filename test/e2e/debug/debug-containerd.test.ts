@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { followPage } from '../../support/pages/transcript.ts'
+import { networkStateAt, usualStateDir } from '../../support/state-layout.ts'
 import { must } from '../lab/calls.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from '../lab/lab.ts'
 import { installTools } from '../lab/tools.ts'
@@ -102,7 +103,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')(
       for (const pod of ['1', '2', '3', '4'])
         await sh(`ip netns add lost${pod}; CNI_PATH=/opt/cni/bin ${peers}/bin/cnitool add pods /run/netns/lost${pod}`)
       const old = `s/"startTime":"[0-9]+"/"startTime":"${startedLongAgo}"/; s/"createdAt":"20[0-9]{2}/"createdAt":"2020/`
-      await sh(`sed -i -E '${old}' /run/trestle/networks/pods/attachments/cnitool-*`)
+      await sh(`sed -i -E '${old}' ${networkStateAt(usualStateDir, 'pods').directoryOf('attachments')}/cnitool-*`)
       await followPage(page, '### Addresses that nobody gives back', shell)
     })
   },

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { execa } from 'execa'
 import { expect, vi } from 'vitest'
+import { usualStateDir } from '../../support/state-layout.ts'
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
@@ -143,8 +144,7 @@ export async function leftovers(lab: Lab): Promise<{ readonly veths: string[]; r
 
 /** Files below the state folders of plugins and libcni that name `id`, a container id. */
 export async function filesNaming(lab: Lab, id: string): Promise<string[]> {
-  const script =
-    'grep -rlF -- "$1" /run/trestle /var/lib/cni 2>/dev/null; find /run/trestle /var/lib/cni -name "*$1*" 2>/dev/null'
-  const { stdout } = await lab.run('bash', ['-c', script, 'bash', id])
+  const script = 'grep -rlF -- "$1" "$2" /var/lib/cni 2>/dev/null; find "$2" /var/lib/cni -name "*$1*" 2>/dev/null'
+  const { stdout } = await lab.run('bash', ['-c', script, 'bash', id, usualStateDir])
   return stdout.split('\n').filter((line) => line !== '')
 }

@@ -2,9 +2,9 @@
 // Kernel settings of the pod and of the host: those that are asked for, and those that a network needs.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { hostLinkName } from '../../../src/model/names.ts'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { hostLinkName } from '../../support/link-names.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, pings } from '../../support/traffic/traffic.ts'
@@ -84,7 +84,7 @@ describe('settings', () => {
 
   it("leave a pod's link alone that another ADD has just made", () => {
     // Its accept_ra is 1 from birth, until that ADD writes 0.
-    const others = hostLinkName({ network: 'other', containerId: 'b', ifName: 'eth0', role: 'main' })
+    const others = hostLinkName({ network: 'other', containerId: 'b', ifName: 'eth0' })
     host.run('ip', ['link', 'add', others, 'type', 'veth', 'peer', 'name', 'far'])
     attach(host, dual)
     expect(sysctl(`net.ipv6.conf.${others}.accept_ra`)).toBe('1')

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Host, openHost, trestle, type Verb } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
-import { stateFiles, stateWord } from '../../support/state-layout.ts'
+import { stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { type RoutedPod, routedPod } from '../../support/traffic/routed-pods.ts'
 import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
 
@@ -44,8 +44,7 @@ function elements(): readonly string[] {
   return nftables.flatMap(({ set }) => (set?.elem ?? []).map((key) => `${set?.name} ${JSON.stringify(key)}`))
 }
 
-const network = `networks/net`
-const sharedFile = () => `${host.stateDir}/${network}/chained.json`
+const sharedFile = () => stateOf(host, 'net').chainedShared
 const shared = () => readFileSync(sharedFile(), 'utf8')
 
 /** The address that a server on the outside, and one in another pod, sees: of each family. */
@@ -77,7 +76,7 @@ describe('pods whose addresses have no subnet', () => {
     expectSilent(call('DEL', two))
     expect(elements()).toEqual([])
     expect(shared()).not.toMatch(/10\.1\.2\.|fd00:1::/)
-    expect(readdirSync(`${host.stateDir}/${network}/attachments`)).toEqual([])
+    expect(readdirSync(stateOf(host, 'net').directoryOf('attachments'))).toEqual([])
   })
 
   it('keep their address to nonMasqueradeCIDRs, also where one is inside another', async () => {

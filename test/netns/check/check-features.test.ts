@@ -8,6 +8,7 @@ import { type Breakage, eachBreakage, lostElement } from '../../support/damage/b
 import { openFaults } from '../../support/faults/faults.ts'
 import { openHost } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { portName, stateFilesAt } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
 const mac = '0a:00:00:00:00:10'
@@ -28,6 +29,8 @@ const bridged = netConf({
 })
 
 describe('CHECK of a host port says so when', () => {
+  const port = stateFilesAt('STATE').port(portName('tcp', 8080))
+  const address = stateFilesAt('STATE').network('net').address('10.240.0.2')
   eachBreakage(bridged, [
     lostElement('anyports4', 'tcp . 8080 : 10.240.0.2 . 80', 'tcp . 8080'),
     lostElement('anyports6', 'tcp . 8080 : fd00:240::2 . 80', 'tcp . 8080'),
@@ -55,15 +58,15 @@ describe('CHECK of a host port says so when', () => {
     },
     {
       what: 'the reservation of the port is gone',
-      lines: ['mv STATE/ports/tcp:8080:4:any STATE/aside'],
+      lines: [`mv ${port} STATE/aside`],
       said: [/^the reservation of host port tcp:8080:4:any is missing$/],
-      mend: ['mv STATE/aside STATE/ports/tcp:8080:4:any'],
+      mend: [`mv STATE/aside ${port}`],
     },
     {
       what: 'the reservation of the address is gone',
-      lines: ['mv STATE/networks/net/addresses/10.240.0.2 STATE/aside'],
+      lines: [`mv ${address} STATE/aside`],
       said: [/^the reservation of 10\.240\.0\.2 is missing$/],
-      mend: ['mv STATE/aside STATE/networks/net/addresses/10.240.0.2'],
+      mend: [`mv STATE/aside ${address}`],
     },
   ])
 })

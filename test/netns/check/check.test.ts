@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateOf } from '../../support/state-layout.ts'
+import { networkStateAt } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -21,7 +21,7 @@ afterEach(() => host.close())
 
 /** Words of a command line; VETH and STATE stand for this pod's link and the state directory. */
 function run(line: string): void {
-  const words = line.replace('VETH', pod.hostLink).replace('STATE', stateOf(host, 'net').directory).split(' ')
+  const words = line.replace('VETH', pod.hostLink).replace('STATE', host.stateDir).split(' ')
   const done =
     words[0] === 'pod' ? host.inPod(pod.netns, 'ip', words.slice(1)) : host.run(words[0] ?? '', words.slice(1))
   expect(done.code, `${line}: ${done.stderr}`).toBe(0)
@@ -36,6 +36,8 @@ function differences(prevResult: unknown = pod.result): readonly string[] {
 
 /** One breakage: what is done, what CHECK must say, and what else may follow from it. */
 type Breakage = readonly [what: string, lines: readonly string[], said: RegExp, also?: RegExp]
+
+const net = networkStateAt('STATE', 'net')
 
 const ofPod: readonly Breakage[] = [
   [
@@ -98,8 +100,8 @@ const ofPod: readonly Breakage[] = [
   ],
   ['hairpin is off', ['ip link set VETH type bridge_slave hairpin off'], /^hairpin of veth\w+ is off, not on$/],
   ['the port is isolated', ['ip link set VETH type bridge_slave isolated on'], /^isolation of veth\w+ is on, not off$/],
-  ['a reservation is gone', ['rm STATE/addresses/10.240.0.2'], /^the reservation of 10\.240\.0\.2 is missing$/],
-  ['the record is gone', ['rm STATE/attachments/c1:eth0'], /^no record of this attachment in /],
+  ['a reservation is gone', [`rm ${net.address('10.240.0.2')}`], /^the reservation of 10\.240\.0\.2 is missing$/],
+  ['the record is gone', [`rm ${net.finished('c1')}`], /^no record of this attachment in /],
 ]
 
 const shared: readonly Breakage[] = [
@@ -177,7 +179,7 @@ describe('CHECK names it when', () => {
   )
 
   it('several things are broken: it names all of them', () => {
-    for (const line of ['pod route del default', 'rm STATE/addresses/10.240.0.2', 'nft delete table inet trestle'])
+    for (const line of ['pod route del default', `rm ${net.address('10.240.0.2')}`, 'nft delete table inet trestle'])
       run(line)
     const found = differences().join('\n')
     for (const part of ['route to 0.0.0.0/0', 'reservation of 10.240.0.2', 'nft table inet trestle'])

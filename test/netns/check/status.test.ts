@@ -8,7 +8,7 @@ import { expectUntouched } from '../../support/allowance.ts'
 import { atRest, startCall } from '../../support/faults/started.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
-import { stateEnv } from '../../support/state-layout.ts'
+import { networkStateAt, stateEnv } from '../../support/state-layout.ts'
 import { statusOnNode } from '../../support/status-on-node.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
@@ -24,6 +24,9 @@ afterEach(() => host.close())
 const lan = (cidr: string) =>
   `ip link add eth9 type veth peer name eth9-peer; ip addr add dev eth9 ${cidr}; ` +
   'ip link set eth9 up; ip link set eth9-peer up'
+
+/** What the network `net` shares, in lines of a shell. */
+const { shared } = networkStateAt('$STATE', 'net')
 
 /** Runs lines of a shell on the node, where STATE is its state directory. */
 function change(lines: string): void {
@@ -66,16 +69,12 @@ describe('STATUS says yes', () => {
 
   it.each<[string, object, string]>([
     ['the network is set up, and another interface has its range since', conf, lan('10.240.0.9/24')],
-    [
-      'the same, and state is lost: pods live with it',
-      conf,
-      `${lan('10.240.0.9/24')}; rm $STATE/networks/net/network.json`,
-    ],
+    ['the same, and state is lost: pods live with it', conf, `${lan('10.240.0.9/24')}; rm ${shared}`],
     ['another network has the bridge with its own address', netConf({ name: 'second', podcidr: '10.240.0.0/16' }), ''],
     [
       'that network, too, has lost its state',
       netConf({ name: 'second', podcidr: '10.250.0.0/24', forceAddress: true }),
-      'rm $STATE/networks/net/network.json',
+      `rm ${shared}`,
     ],
   ])('where %s', (_, asked, line) => {
     attach(host, conf, { id: 'a' })

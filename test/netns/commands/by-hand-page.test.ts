@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest'
 import { type Hands, openHands } from '../../support/by-hand.ts'
 import { missingCnitool } from '../../support/cnitool.ts'
 import { followPage } from '../../support/pages/transcript.ts'
+import { usualStateDir } from '../../support/state-layout.ts'
 
 const hostLocal = { type: 'host-local', subnet: '10.9.0.0/24' }
 const lists = {
@@ -46,7 +47,7 @@ describe.skipIf(missing !== undefined)('docs/by-hand.md', () => {
       await followPage('docs/by-hand.md', heading, async (command) => {
         const { stdout, stderr } = hands.shell(command)
         const text = `${stdout}${stderr}`.replaceAll(hands.directory, '/etc/cni/net.d')
-        return text.replaceAll(hands.host.stateDir, '/run/trestle')
+        return text.replaceAll(hands.host.stateDir, usualStateDir)
       })
     },
   )

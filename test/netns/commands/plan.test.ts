@@ -7,6 +7,7 @@ import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { runLine } from '../../support/outcome.ts'
+import { lastNames } from '../../support/state-layout.ts'
 
 interface Batch {
   readonly tool: string
@@ -118,7 +119,7 @@ it('runs the plans of a chained entry', () => {
 
 /** The first address is the next one again, as in a plan. */
 function forgetLastGiven(): void {
-  host.run('find', [host.stateDir, '-name', 'last*', '-delete'])
+  host.run('find', [host.stateDir, '-name', lastNames, '-delete'])
 }
 
 /** What a call gave its tools: by command, the input of each process in their order. */

@@ -5,10 +5,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { basename } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Finished, type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateWord } from '../../support/state-layout.ts'
+import { stateFilesAt, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const mapped = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
@@ -40,6 +41,11 @@ const onTop = {
 }
 
 /** `lines` for the shell: A, B, C are host ends of the bridged, the routed and the chained pod, IFBA the first one's ifb. */
+/** Files of the state, in lines for the shell. */
+const state = stateFilesAt('STATE')
+const net = state.network('net')
+const removeState = `rm ${net.address('*')} ${state.port('*')} ${net.shared}`
+
 interface Broken {
   readonly what: string
   readonly lines: readonly string[]
@@ -125,20 +131,18 @@ const single: readonly Broken[] = [
   },
   {
     what: 'state removed that other state tells',
-    lines: [
-      'rm STATE/networks/net/addresses/* STATE/ports/* STATE/networks/net/network.json STATE/networks/list/chained.json',
-    ],
+    lines: [`${removeState} ${state.network('list').chainedShared}`],
     said: [
       /^the reservation of address 10\.240\.0\.2 of/,
       /^the reservation of host port/,
-      /network\.json is missing$/,
+      new RegExp(`${basename(net.shared).replaceAll('.', '\\.')} is missing$`),
     ],
   },
 ]
 const all: Broken = {
   what: 'all of it at once, the rules flushed',
   lines: [
-    'rm STATE/networks/net/addresses/* STATE/ports/* STATE/networks/net/network.json',
+    removeState,
     'tc qdisc del dev A root',
     'ip link del IFBA',
     'ip route flush dev B',

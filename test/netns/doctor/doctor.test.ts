@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
 import { snapshot } from '../../support/host.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import type { Pod } from '../../support/traffic/pods.ts'
 
 let node: DoctorNode
@@ -26,7 +27,7 @@ function done(line: string): void {
 /** Doctor of a node without a state directory, and whether it has one afterwards. */
 function askWithoutState() {
   const states = `${node.root}/none`
-  const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
+  const ask = `${stateWord({ stateDir: `${states}/trestle` })} trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
   const { exitCode, stdout } = node.sh(ask)
   return { exitCode, stdout, isThere: existsSync(states) }
 }
@@ -176,7 +177,7 @@ describe('a pod whose sandbox has a network stack of its own', () => {
 describe('in a container, without the pid namespace and the files of the node', () => {
   const inContainer = (words: string) =>
     node.sh(
-      `env KUBERNETES_SERVICE_HOST=192.0.2.1 TRESTLE_STATE_DIR=${node.root}/none unshare --pid --fork --mount-proc trestle doctor ${words}`,
+      `env KUBERNETES_SERVICE_HOST=192.0.2.1 ${stateWord({ stateDir: `${node.root}/none` })} unshare --pid --fork --mount-proc trestle doctor ${words}`,
     )
 
   it('nothing is found, and each group says why it was not looked at: exit code 3', () => {

@@ -188,7 +188,7 @@ describe('what is killed while the pods are tried frees their addresses:', () =>
     await vi.waitFor(() => expect(namesIn(stateOf(node, 'pods').directoryOf('attachments'))).toHaveLength(2), patient)
     expect(addresses()).toHaveLength(4)
     const [id = ''] = intents()
-    const { prober } = JSON.parse(readFileSync(`${node.stateDir}-probe/${id}`, 'utf8')) as { prober: { pid: number } }
+    const { prober } = JSON.parse(readFileSync(`${probesBeside(node)}/${id}`, 'utf8')) as { prober: { pid: number } }
     return { child, prober: prober.pid }
   }
   const isFreed = () => expect([addresses(), intents(), podLinks()]).toEqual([[], [], []])

@@ -11,7 +11,7 @@ import { randomFrom } from '../../support/damage/damage.ts'
 import { corpusText, type RawCall, readCorpus } from '../../support/fuzz/corpus.ts'
 import { mutatedBytes, rawSeeds } from '../../support/fuzz/mutated-bytes.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
-import { stateEnv } from '../../support/state-layout.ts'
+import { patterns, stateEnv } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1_000_000)
 const inputs = Number(process.env['FUZZ_INPUTS'] ?? 3000)
@@ -101,7 +101,7 @@ function looked(host: Host, netns: string) {
     if (typeof ifname === 'string') host.run('ip', ['link', 'del', 'dev', ifname])
   const { links, state: all } = withoutShared(snapshot(host), knownOf(host))
   // An address with a cooldown is not given out for that long.
-  const state = all.replace(/^networks\/[^/]+\/cooling\/.*\n?/gm, '').trim()
+  const state = all.replace(new RegExp(`^${patterns.cooling}\\n?`, 'gm'), '').trim()
   const elements = [
     ...host.run('nft', ['list', 'ruleset']).stdout.matchAll(/(?:set|map) (\w+) \{[^}]*?elements = \{[^}]*\}/g),
   ]

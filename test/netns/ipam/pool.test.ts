@@ -122,7 +122,7 @@ describe('a pool', () => {
   it('does take back what a restart of the machine ended', () => {
     const pods = fill()
     // What a restart leaves: records of another boot.
-    const script = `sed -i 's/"bootId":"[^"]*"/"bootId":"00000000-0000-0000-0000-000000000000"/' ${host.stateDir}/networks/net/*/*`
+    const script = `sed -i 's/"bootId":"[^"]*"/"bootId":"00000000-0000-0000-0000-000000000000"/' ${stateOf(host, 'net').directory}/*/*`
     expect(host.run('sh', ['-c', script]).code).toBe(0)
     expectSilent(host.cni('STATUS', small))
     expect(attach(host, small, { id: 'n1' }).address).toBe('10.240.0.2')

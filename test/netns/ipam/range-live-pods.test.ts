@@ -285,7 +285,7 @@ describe('routed pods', () => {
     ['lost', lose, dual],
     ['lost, and the network renamed', lose, { ...dual, name: 'renamed' }],
     ['of another format', makeForeign, dual],
-    ['lost, and the range edited', () => rmSync(`${files()}/attachments/a:eth0`), wider],
+    ['lost, and the range edited', () => rmSync(stateOf(host, 'net').finished('a')), wider],
   ])('whose records are %s keep nothing from their range', (_, damage, more) => {
     const pods = ['a', 'b'].map((id) => attach(host, routed(dual), { id }))
     damage()

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask } from '../../support/ask.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateFiles, stateOf } from '../../support/state-layout.ts'
+import { portName, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, outside } from '../../support/traffic/traffic.ts'
 
@@ -97,12 +97,12 @@ describe('a pod with 1000 host ports', () => {
     const many = netConf({ ...other, runtimeConfig: { portMappings } })
     const taken = /host port 20500\/tcp.*taken[\s\S]*shop\/web-0/
     expectError(host.cni('ADD', many, { id: 'second', netns: host.pod('second') }), 104, taken)
-    expect(readdirSync(stateFiles(host).ports)).toEqual(['tcp:20500:4:any'])
+    expect(readdirSync(stateFiles(host).ports)).toEqual([portName('tcp', 20500)])
     const free = portMappings.filter(({ hostPort }) => hostPort !== 20_500)
     const pod = attach(host, netConf({ ...other, runtimeConfig: { portMappings: free } }), { id: 'third' })
     expect(readdirSync(stateFiles(host).ports)).toHaveLength(1000)
     expectSilent(later(host, 'DEL', { conf: many, pod }))
-    expect(readdirSync(stateFiles(host).ports)).toEqual(['tcp:20500:4:any'])
+    expect(readdirSync(stateFiles(host).ports)).toEqual([portName('tcp', 20500)])
   })
 })
 

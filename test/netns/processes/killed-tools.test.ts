@@ -3,7 +3,7 @@
 // after its record is gone. Other processes live on.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { holdTools, missingForStuck } from '../../support/faults/held-tools.ts'
@@ -12,7 +12,15 @@ import { startCall } from '../../support/faults/started.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { recordName, stateEnv, stateOf, stateWord } from '../../support/state-layout.ts'
+import {
+  callFiles,
+  isWaitedFor,
+  recordName,
+  stateEnv,
+  stateFiles,
+  stateOf,
+  stateWord,
+} from '../../support/state-layout.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({
@@ -60,8 +68,6 @@ function command(...words: readonly string[]): Finished {
   return host.run('env', [stateWord(host), trestle, ...words])
 }
 
-const callFiles = () => readdirSync(host.stateDir).filter((name) => name.startsWith('call.'))
-
 /** Each leaves nothing of c1. */
 const next: Readonly<Record<string, () => void>> = {
   DEL: () => expectSilent(host.cni('DEL', conf)),
@@ -86,7 +92,7 @@ describe('an ADD that was killed while its tools were held up', () => {
       next[name]?.()
       await killed.held.ended()
       expectNothingLeft(host, before)
-      expect(callFiles()).toEqual([])
+      expect(callFiles(host)).toEqual([])
     })
   })
 
@@ -101,7 +107,7 @@ describe('an ADD that was killed while its tools were held up', () => {
   it('other processes live on: of the same name and environment, and of another user, even with the descriptor', async () => {
     expectSilent(host.cni('DEL', conf, attach(host, conf, { id: 'before' }).call))
     const killed = await killedAdd(['ip', 'nft'], { seconds: 25 })
-    const [file = ''] = callFiles()
+    const [file = ''] = callFiles(host)
     const like = { env: killed.env, argv0: 'ip', stdio: 'ignore' } as const
     children.push(spawn('/bin/sleep', ['60'], { ...like, detached: true }))
     children.push(spawn('/bin/sleep', ['60'], { ...like, uid: 65534 }))
@@ -150,10 +156,7 @@ describe('an ADD that was killed while its tools were held up', () => {
     const another = netConf({ name: 'another', bridge: 'br-another', podcidr: '10.98.0.0/24' })
     const second = startCall(host, another, { CNI_CONTAINERID: 'c2', CNI_NETNS: host.pod('c2') })
     children.push(second.child)
-    await until(
-      'it waits for the lock',
-      () => readdirSync(host.stateDir).some((name) => name.startsWith('lock.')) || isWaiting('c2', 'another'),
-    )
+    await until('it waits for the lock', () => isWaitedFor(stateFiles(host).lock) || isWaiting('c2', 'another'))
     first.child.kill('SIGKILL')
     expect((await second.ended).code).toBe(0)
     expect(held.atWork()).toEqual([])
@@ -195,7 +198,7 @@ describe('an ADD that was killed while its tools were held up', () => {
     await ended
     const pod = attach(host, slow, { path: plugin.path })
     expect(existsSync(`${plugin.path}/after`)).toBe(true)
-    expect(callFiles()).toEqual([])
+    expect(callFiles(host)).toEqual([])
     expectSilent(host.cni('DEL', slow, pod.call))
     expectNothingLeft(host, before)
   })

@@ -27,10 +27,11 @@ describe('a call from another pid namespace', () => {
   afterEach(() => host.close())
 
   it('that was killed an hour ago leaves locks that hold up no call, and go', () => {
-    const ofNetwork = ['lock', 'settle.lock', 'locks/c1:eth0'].map((name) => `${host.state.directory}/${name}`)
-    for (const lock of [stateFiles(host).lock, stateFiles(host).portsLock, ...ofNetwork]) {
-      holdLock(lock, unseenStamp())
-      makeOld(lock)
+    const { lock, portsLock } = stateFiles(host)
+    const ofNetwork = [host.state.lock, host.state.settleLock, host.state.lockOf('c1')]
+    for (const each of [lock, portsLock, ...ofNetwork]) {
+      holdLock(each, unseenStamp())
+      makeOld(each)
     }
     const begun = performance.now()
     const pod = attach(host, withPort)

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateWord } from '../../support/state-layout.ts'
+import { stateFiles, stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const tools = ['ip', 'nft', 'tc', 'nsenter', 'sysctl', 'bridge', 'conntrack']
@@ -120,7 +120,7 @@ describe('an nft that is too old', () => {
   })
 
   it('is known to STATUS after a setup also where a directory stood in the place of what is known', () => {
-    mkdirSync(`${host.stateDir}/nft.json/something`, { recursive: true })
+    mkdirSync(`${stateFiles(host).nftVersion}/something`, { recursive: true })
     install('nft', old())
     attach(host, conf, { env: env() })
     expectError(host.cni('STATUS', conf, { env: env() }), 50, 'nft 1.0.1 is too old')

@@ -10,7 +10,7 @@ import { haveStrace, noStrace, startTracedCni } from '../../support/faults/strac
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
-import { recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
+import { isNamedAfter, isTemporaryName, recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -42,11 +42,11 @@ describe('settling beside other calls', () => {
       makePending(state, 'killed')
       // Before them comes the look for what killed calls have at work. Then the first look ends at the killed one; the
       // second one, under the lock, is at all of them.
-      const [first = ''] = readdirSync(state.directoryOf('pending')).filter((name) => !name.startsWith('.'))
+      const [first = ''] = readdirSync(state.directoryOf('pending')).filter((name) => !isTemporaryName(name))
       const at = {
         calls: 'openat',
         what: 'delay_enter=4000000',
-        when: first.startsWith('killed') ? 2 : 3,
+        when: isNamedAfter(first, 'killed') ? 2 : 3,
         paths: [`/proc/${writer.pid}/stat`],
       }
       const settling = startTracedCni(host, { verb: 'ADD', conf: plain, id: 'c2', netns: host.pod('c2') }, at)

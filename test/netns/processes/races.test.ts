@@ -10,7 +10,7 @@ import { haveStrace, noStrace, startTracedCni, tracedCni } from '../../support/f
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
-import { recordName, reservedPorts, stateOf } from '../../support/state-layout.ts'
+import { isTemporaryName, recordName, reservedPorts, stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { addressesOf, attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
@@ -80,9 +80,7 @@ describe('calls at the same time', () => {
       { ...call, verb: 'ADD', conf: plain },
       { calls: 'link,linkat', what: 'delay_enter=2500000', when: 1, paths: [state.pending('c1')] },
     )
-    await until('the slow one is about to write its intent', () =>
-      state.names('pending').some((name) => name.startsWith('.')),
-    )
+    await until('the slow one is about to write its intent', () => state.names('pending').some(isTemporaryName))
     const fast = await startCni(host, 'ADD', { conf: plain, ...call })
     await expectOneOf([await slow, fast], netns, plain)
     expectSilent(host.cni('DEL', plain, seed.call))

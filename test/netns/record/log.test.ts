@@ -16,7 +16,7 @@ import {
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { command } from '../../support/records.ts'
-import { stateEnv, stateFiles } from '../../support/state-layout.ts'
+import { relative, stateEnv, stateFiles } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-log', podcidr: '10.93.0.0/16' }
 const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
@@ -111,7 +111,7 @@ it.each<[string, (path: string) => void]>([
 })
 
 it.each([
-  ['a path through ..', 'log/../own.jsonl'],
+  ['a path through ..', `${relative.logs}/../own.jsonl`],
   ['a directory that is a link', 'link/own.jsonl'],
   ['a name with a line break', 'own\nx.jsonl'],
   ['a name of 256 bytes', 'x'.repeat(256)],
@@ -146,7 +146,7 @@ it('200 calls at once give 200 whole lines, over a rotation', async () => {
     })
   })
   expect(new Set(await Promise.all(calls))).toEqual(new Set([1]))
-  const files = readdirSync(stateFiles(host).logs).map((name) => `${host.stateDir}/log/${name}`)
+  const files = readdirSync(stateFiles(host).logs).map((name) => `${stateFiles(host).logs}/${name}`)
   expect(files.length).toBeGreaterThan(1)
   const whole = files.map((each) => readFileSync(each, 'latin1'))
   const added = whole.flatMap((each) =>

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
 import { command, lineOf, linesOf } from '../../support/records.ts'
-import { ringFiles, stateFiles } from '../../support/state-layout.ts'
+import { ringFiles, stateFiles, verbOfRecord } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-rec', podcidr: '10.92.0.0/24' }
 const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1'
@@ -79,7 +79,7 @@ describe('trestle record on', () => {
     host.cni('ADD', conf, { netns, args })
     host.cni('STATUS', conf)
     for (let at = 0; at < 3; at++) host.cni('DEL', conf, { netns, args })
-    expect(ringFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL', 'DEL'])
+    expect(ringFiles(host, 'records').map(verbOfRecord)).toEqual(['ADD', 'DEL', 'DEL'])
     record('on', '--only', 'pods')
     host.cni('STATUS', conf)
     expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
@@ -125,7 +125,7 @@ describe('the key record', () => {
     host.cni('DEL', { ...conf, record: { keep: 1 } }, { netns, args })
     host.cni('STATUS', conf)
     host.cni('STATUS', { ...conf, record: false })
-    expect(ringFiles(host, 'records').map((file) => file.split('/')[1])).toEqual(['ADD', 'DEL'])
+    expect(ringFiles(host, 'records').map(verbOfRecord)).toEqual(['ADD', 'DEL'])
   })
 
   it.each(oddNodes)('stands in for a plugin and keeps failed calls where `ip` prints %s of the node', (links) => {

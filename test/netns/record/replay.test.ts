@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { command } from '../../support/records.ts'
-import { ringFiles, stateWord } from '../../support/state-layout.ts'
+import { relative, ringFiles, stateWord, usualStateDir } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-again', podcidr: '10.94.0.0/24' }
 
@@ -194,7 +194,7 @@ echo "{\\"code\\":77,\\"msg\\":\\"writable:$found\\"}"; exit 1
 it('a program below a directory that the replay hides is found', () => {
   host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'other'])
   expect(host.cni('ADD', conf, { netns }).code).toBe(1)
-  for (const directory of ['/run/trestle-hidden', '/var/lib/cni/hidden']) {
+  for (const directory of [`${usualStateDir}-hidden`, '/var/lib/cni/hidden']) {
     host.run('install', ['-D', trestle, `${directory}/trestle`])
     const again = replay('--against', `${directory}/trestle`)
     expect([again.code, again.stdout], again.stderr).toEqual([0, expect.stringContaining('both runs are the same')])
@@ -221,6 +221,7 @@ it('--conf: another configuration, with what the runtime had added and it declar
 
 describe('a hostile record runs nothing on the host:', () => {
   const text = () => readFileSync(newest('ADD'), 'utf8')
+  const pods = relative.network('pods')
   it.each<[string, (file: string) => void, string]>([
     ['cut off in a line', (file) => writeFileSync(file, text().slice(0, -20)), 'cut off in line'],
     [
@@ -243,12 +244,12 @@ describe('a hostile record runs nothing on the host:', () => {
     ],
     [
       'with a path that leaves its folder',
-      (file) => writeFileSync(file, text().replace('networks/pods/network.json', 'networks/pods/../../../../etc/x')),
+      (file) => writeFileSync(file, text().replace(pods.shared, `${pods.directory}/../../../../etc/x`)),
       'is no state of a network',
     ],
     [
       'with an absolute path',
-      (file) => writeFileSync(file, text().replace('networks/pods/network.json', '/etc/x')),
+      (file) => writeFileSync(file, text().replace(pods.shared, '/etc/x')),
       'is no state of a network',
     ],
     [

@@ -220,9 +220,9 @@ describe('a record that is lost', () => {
     { name: 'zz', forwarding: [] },
     { name: 'zz', forwarding: ['ipv4'], bridge: {}, masquerade: { subnets: ['10.0.0.0/8'], keep: 'all' }, hairpin: 3 },
   ])('of one network, such as %j, does not keep a pod of another from its own', (text) => {
-    const directory = stateOf(host, 'zz').directory
+    const { directory, shared } = stateOf(host, 'zz')
     mkdirSync(directory, { recursive: true, mode: 0o700 })
-    writeFileSync(`${directory}/network.json`, JSON.stringify(text))
+    writeFileSync(shared, JSON.stringify(text))
     const pod = attach(host, plain)
     expectSilent(host.cni('CHECK', { ...plain, prevResult: pod.result }, pod.call))
     expectSilent(host.cni('DEL', plain, pod.call))

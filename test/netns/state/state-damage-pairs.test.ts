@@ -11,7 +11,7 @@ import { type NodeDamage, nodeDamages, pairsOf } from '../../support/damage/dama
 import { makeStateOld, openWorn, plain, port, type Worn, whole } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
 import { ofThisPart } from '../../support/part.ts'
-import { stateWord } from '../../support/state-layout.ts'
+import { isOfAttachment, stateWord } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -132,11 +132,10 @@ function leftOf({ host }: Worn): readonly string[] {
     host.run('ip', ['-o', 'link', 'show', 'type', kind]).stdout.split('\n'),
   )
   const elements = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.split('\n')
-  const isState = (file: string) => /^(networks\/[^/]+\/(attachments|pending|addresses)|ports)\//.test(file)
   return [
     ...links.filter((line) => line !== ''),
     ...elements.filter((line) => line.includes('18081')),
-    ...filesBelow(host.stateDir).filter(isState),
+    ...filesBelow(host.stateDir).filter(isOfAttachment),
   ]
 }
 

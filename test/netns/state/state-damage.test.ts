@@ -18,7 +18,7 @@ import {
 } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
 import { ofThisPart } from '../../support/part.ts'
-import { stateWord } from '../../support/state-layout.ts'
+import { isOfAttachment, recordName, stateWord } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -93,7 +93,9 @@ describe('a damaged state directory', () => {
 
   it('has a file of every kind that is damaged here, and no other', () => {
     const known = new Set(Object.values(kinds))
-    const isKnown = (file: string) => known.has(file) || /(q|d|e):eth0$|10\.94\.0\.[345]$/.test(file)
+    const isOfOther = (file: string) =>
+      ['q', 'd', 'e'].some((id) => file.endsWith(recordName(id))) || /10\.94\.0\.[345]$/.test(file)
+    const isKnown = (file: string) => known.has(file) || isOfOther(file)
     const files = filesBelow(worn.host.stateDir)
     expect(files.filter((file) => !isKnown(file))).toEqual([])
     expect([...known].filter((file) => !files.includes(file))).toEqual([])
@@ -180,11 +182,10 @@ function leftOf(worn: Worn): readonly string[] {
     host.run('ip', ['-o', 'link', 'show', 'type', kind]).stdout.split('\n'),
   )
   const elements = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.split('\n')
-  const isState = (file: string) => /^(networks\/[^/]+\/(attachments|pending|addresses)|ports)\//.test(file)
   return [
     ...links.filter((line) => line !== ''),
     ...elements.filter((line) => line.includes('18081')),
-    ...filesBelow(host.stateDir).filter(isState),
+    ...filesBelow(host.stateDir).filter(isOfAttachment),
   ]
 }
 

@@ -16,16 +16,18 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateEnv, stateFiles } from '../../support/state-layout.ts'
+import { damagedName, isOfFailure, relative, stateEnv, stateFiles } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 18081, containerPort: 80, protocol: 'tcp' }] } })
+const net = relative.network('net')
+const cooling = net.directoryOf('cooling')
 const directories = [
   '',
-  'networks',
-  'networks/net',
-  'ports',
-  ...['pending', 'attachments', 'addresses'].map((name) => `networks/net/${name}`),
+  relative.networks,
+  net.directory,
+  relative.ports,
+  ...(['pending', 'attachments', 'addresses'] as const).map(net.directoryOf),
 ]
 
 let host: Host
@@ -84,7 +86,7 @@ describe('a directory of the state', () => {
     expectSilent(later(host, 'DEL', { conf, pod }))
   })
 
-  it.each(['networks/net', 'networks/net/addresses', 'networks/net/cooling', 'networks/net/pending'])(
+  it.each([net.directory, net.directoryOf('addresses'), cooling, net.directoryOf('pending')])(
     'in whose place a file is makes no call fail, and what live pods have stays theirs: /%s',
     (name) => {
       const ipam = { type: 'trestle', subnet: '10.240.0.0/24', cooldown: 60 }
@@ -94,9 +96,9 @@ describe('a directory of the state', () => {
       expectSilent(host.cni('STATUS', withoutPorts))
       const second = attach(host, withoutPorts, { id: 'c2' })
       expect(second.address).toBe('10.240.0.3')
-      expect(readdirSync(stateFiles(host).damaged).join()).toContain(name.replaceAll('/', '_'))
-      if (name.endsWith('cooling')) host.run('rm', ['-rf', pathOf(name)])
-      if (name.endsWith('cooling')) writeFileSync(pathOf(name), 'x')
+      expect(readdirSync(stateFiles(host).damaged).join()).toContain(damagedName(name))
+      if (name === cooling) host.run('rm', ['-rf', pathOf(name)])
+      if (name === cooling) writeFileSync(pathOf(name), 'x')
       expectSilent(later(host, 'DEL', { conf: withoutPorts, pod: second }))
       expectSilent(later(host, 'DEL', { conf, pod }))
     },
@@ -134,7 +136,7 @@ describe.each(['000', '022', '077'])('with umask %s', (umask) => {
   it('directories are 0700 and files 0600', () => {
     const state = `${host.stateDir}.outside`
     mkdirSync(state)
-    const env = { TRESTLE_STATE_DIR: `${state}/trestle` }
+    const env = stateEnv({ stateDir: `${state}/trestle` })
     const call = (verb: 'ADD' | 'DEL') => {
       const all = environment(verb, { id: 'u', netns: pod.netns, ifName: 'eth1', env })
       const words = Object.entries(all).map(([key, value]) => `${key}=${value}`)
@@ -196,6 +198,6 @@ describe('CNI_NETNS', () => {
 /** All but the calls that failed, which are kept. */
 function listing(directory: string): readonly string[] {
   const all = readdirSync(directory, { recursive: true }).map(String).sort()
-  const names = all.filter((name) => !/^failures\b/.test(name))
+  const names = all.filter((name) => !isOfFailure(name))
   return names.map((name) => `${name} ${lstatSync(`${directory}/${name}`).mode} ${statSync(directory).ino}`)
 }

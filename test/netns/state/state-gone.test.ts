@@ -10,7 +10,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateEnv, stateFiles } from '../../support/state-layout.ts'
+import { containerIdOf, type Part, reservedPorts, stateEnv, stateFiles, stateOf } from '../../support/state-layout.ts'
 import { failing } from '../../support/tool.ts'
 import { attach, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
 import { pings } from '../../support/traffic/traffic.ts'
@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
   }
   const addressIn = ({ stdout }: Finished): string =>
     (JSON.parse(stdout) as { ips: readonly { address: string }[] }).ips[0]?.address ?? ''
-  const reserved = (what: string): readonly string[] => readdirSync(`${host.stateDir}/${what}`)
+  const reserved = (part: Part): readonly string[] => readdirSync(stateOf(host, 'gone').directoryOf(part))
 
   it.each([false, true])('gives nothing of theirs away that libcni remembers (ports in capitals: %s)', (upper) => {
     const [one, two] = [add('one', ports(8080, upper)), add('two')]
@@ -56,7 +56,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     const third = add('three')
     expect(third.added.code, third.added.stderr).toBe(0)
     expect([one, two].map(({ added }) => addressIn(added))).not.toContain(addressIn(third.added))
-    expect([...reserved('networks/gone/addresses')].sort()).toEqual(['10.240.0.2', '10.240.0.3', '10.240.0.4'])
+    expect([...reserved('addresses')].sort()).toEqual(['10.240.0.2', '10.240.0.3', '10.240.0.4'])
     const thief = add('thief', ports(8080))
     expect(thief.added.code).not.toBe(0)
     expect(thief.added.stdout + thief.added.stderr).toContain('host port 8080/tcp is taken')
@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
     const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
     attach(host, other, { id: 'c2' })
-    expect(reserved('networks/gone/addresses')).toEqual([addressIn(added).replace(/\/.*/, '')])
+    expect(reserved('addresses')).toEqual([addressIn(added).replace(/\/.*/, '')])
     expect(addressIn(add('two').added)).not.toBe(addressIn(added))
   })
 
@@ -93,9 +93,9 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     lose()
     const all = [...pods, add('three')]
     expect(new Set(all.map(({ added }) => addressIn(added))).size).toBe(3)
-    expect(reserved('networks/gone/addresses')).toHaveLength(3)
+    expect(reserved('addresses')).toHaveLength(3)
     for (const { netns } of all) expect(runtime.tool('del', netns)).toMatchObject({ code: 0 })
-    expect(reserved('networks/gone/addresses')).toEqual([])
+    expect(reserved('addresses')).toEqual([])
   })
 
   it('gives no host port away of a pod that another plugin made', () => {
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
       [next.netns, 8081],
     ] as const)
       expect(runtime.tool('del', pod, ports(port))).toMatchObject({ code: 0 })
-    expect(reserved('ports')).toEqual([])
+    expect(readdirSync(stateFiles(host).ports)).toEqual([])
     expect(rules()).not.toMatch(/ 808[01] /)
   })
 
@@ -160,11 +160,11 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     const conf = { ...plugin, name: 'gone', cniVersion: '1.0.0', removeWhenEmpty: true }
     runtime.write({ ...list, plugins: [conf] })
     const { netns } = add('one', ports(8080))
-    const [id = ''] = reserved('networks/gone/attachments').map((name) => name.replace(/:.*/, ''))
+    const [id = ''] = reserved('attachments').map(containerIdOf)
     expectSilent(host.cni('DEL', conf, { id, netns }))
     const next = add('two', ports(8080))
     expect(next.added.code, next.added.stdout + next.added.stderr).toBe(0)
-    expect(reserved('networks/gone/addresses')).toEqual([addressIn(next.added).replace(/\/.*/, '')])
+    expect(reserved('addresses')).toEqual([addressIn(next.added).replace(/\/.*/, '')])
   })
 
   it('is free again when those pods are gone', () => {
@@ -261,12 +261,7 @@ describe.each(troubles)('a state directory that is %s', (how, options, spoil, me
 })
 
 /** Records, reserved addresses and reserved host ports. */
-function attachmentFiles({ stateDir }: Host): readonly string[] {
-  return ['networks/net/attachments', 'networks/net/pending', 'networks/net/addresses', 'ports'].flatMap((name) => {
-    try {
-      return readdirSync(`${stateDir}/${name}`)
-    } catch {
-      return []
-    }
-  })
+function attachmentFiles(host: Host): readonly string[] {
+  const { names } = stateOf(host, 'net')
+  return [...names('attachments'), ...names('pending'), ...names('addresses'), ...reservedPorts(host)]
 }

@@ -8,7 +8,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { recordName, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
+import { portName, recordName, relative, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
 import { addressesOf, attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
@@ -26,14 +26,15 @@ describe('of a live pod', () => {
   const lose = (...paths: readonly string[]): void => {
     for (const path of paths) rmSync(`${host.stateDir}/${path}`)
   }
-  const record = 'networks/net/attachments/c1:eth0'
-  const port = 'ports/tcp:8080:4:any'
-  const address = () => `networks/net/addresses/${pod.address}`
+  const { finished, address: addressFile } = relative.network('net')
+  const record = finished('c1')
+  const port = relative.port(portName('tcp', 8080))
+  const address = () => addressFile(pod.address)
   const expectKept = (): void => {
     expectError(host.cni('ADD', conf, { id: 'x', netns: host.pod('x'), args: `IP=${pod.address}` }), 102)
     expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104, 'container c1')
     expect(host.state.names('addresses')).toEqual([pod.address])
-    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
+    expect(reservedPorts(host)).toEqual([portName('tcp', 8080)])
     expect(host.state.names('attachments')).toEqual([recordName('c1')])
   }
   const expectDelLeavesNothing = (): void => {
@@ -111,7 +112,7 @@ describe('of a live pod', () => {
     lose(port)
     host.run('nft', ['flush', 'ruleset'])
     expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104, 'container c1')
-    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
+    expect(reservedPorts(host)).toEqual([portName('tcp', 8080)])
     attach(host, conf, { id: 'c3' })
     expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
   })
@@ -129,9 +130,9 @@ describe('of a live pod', () => {
     const ports = { portMappings: [{ hostPort: 8081, containerPort: 81, protocol: 'tcp' }] }
     const other = { ...chained, firewall: {}, runtimeConfig: ports }
     expect(host.cni('ADD', other, pod.call)).toMatchObject({ code: 0 })
-    lose(`${record}:chained`, 'ports/tcp:8081:4:any')
+    lose(finished('c1', 'eth0', 'chained'), relative.port(portName('tcp', 8081)))
     expectError(host.cni('ADD', { ...conf, runtimeConfig: ports }, { id: 'y', netns: host.pod('y') }), 104)
-    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any', 'tcp:8081:4:any'])
+    expect(reservedPorts(host)).toEqual([portName('tcp', 8080), portName('tcp', 8081)])
     expectSilent(host.cni('DEL', other, pod.call))
     expectDelLeavesNothing()
   })

@@ -44,7 +44,7 @@ describe('state that was removed under live pods of several networks', () => {
     })
     const pods = [attach(host, one, { id: 'c1' }), attach(host, two, { id: 'c2' })] as const
     const whole = elements()
-    for (const name of ['networks', 'ports']) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+    for (const directory of [stateFiles(host).networks, stateFiles(host).ports]) rmSync(directory, { recursive: true })
     const third = attach(host, one, { id: 'c3' })
     expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
     expectSilent(later(host, 'CHECK', { conf: two, pod: pods[1] }))
@@ -84,7 +84,7 @@ describe('state that was removed under live pods of several networks', () => {
   it('a third network comes, whose rules are filled in with all others: nobody loses the masquerade', () => {
     const layer2 = (id: string) => netConf({ name: id, bridge: `br-${id}`, podcidr: undefined })
     const pod = attach(host, one, { id: 'c1' })
-    for (const name of ['networks']) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+    rmSync(stateFiles(host).networks, { recursive: true })
     const ipam = { type: 'static', addresses: [{ address: '10.250.0.2/24' }] }
     attach(host, layer2('x'), { id: 'x' })
     attach(host, { ...layer2('y'), ipam, ipMasq: true }, { id: 'y' })

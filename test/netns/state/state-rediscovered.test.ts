@@ -9,7 +9,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { reservedPorts, stateOf, stateWord } from '../../support/state-layout.ts'
+import { reservedPorts, stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -25,7 +25,8 @@ describe('state that was removed under live pods that nobody else remembers', ()
   afterEach(() => host.close())
 
   const removeState = (): void => {
-    for (const name of ['networks', 'ports']) rmSync(`${host.stateDir}/${name}`, { recursive: true, force: true })
+    const { networks, ports } = stateFiles(host)
+    for (const directory of [networks, ports]) rmSync(directory, { recursive: true, force: true })
   }
 
   it('gives none of their addresses and host ports away', () => {

@@ -11,7 +11,14 @@ import { type HostWithState, openHostWithState } from '../../support/damage/host
 import { makeStateOld } from '../../support/damage/worn-state.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { recordName, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
+import {
+  isDamagedRecord,
+  portName,
+  recordName,
+  reservedPorts,
+  stateFiles,
+  stateWord,
+} from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 /** Five addresses. */
@@ -50,7 +57,7 @@ describe('truncated state: DEL frees the address', () => {
       expectSilent(hasResult ? later(host, 'DEL', { conf: sent, pod, call }) : host.cni('DEL', sent, pod.call))
     }
     expect(host.state.names('addresses')).toEqual([])
-    expect(readdirSync(stateFiles(host).damaged).filter((name) => name.includes('_attachments_'))).toEqual([])
+    expect(readdirSync(stateFiles(host).damaged).filter(isDamagedRecord)).toEqual([])
     withoutDamaged()
     expectNothingLeft(host, host.before)
     expect(attach(host, sent, { id: 'c7' }).address).not.toBe('')
@@ -109,7 +116,7 @@ describe('truncated state of pods whose DEL never comes', () => {
     expect([swept.code, swept.stdout]).toEqual([0, expect.stringContaining('8 collected, 0 to look at, 1 kept')])
     expect(host.state.names('attachments')).toEqual([recordName('c1')])
     expect(host.state.names('addresses')).toEqual([living.address])
-    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
+    expect(reservedPorts(host)).toEqual([portName('tcp', 8080)])
     expectSilent(later(host, 'DEL', { conf: { ...conf, ...ports(8080) }, pod: living }))
     expect([...host.state.names('addresses'), ...reservedPorts(host)]).toEqual([])
   })

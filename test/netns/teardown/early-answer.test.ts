@@ -2,7 +2,7 @@
 // DEL answers when links and elements are gone, while ip and nft still wait for the kernel: the next call of the same
 // names must find nothing of it. 200 pairs with TRESTLE_TEST_FULL=1, else a few.
 
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
@@ -11,6 +11,7 @@ import { holdTools, missingForStuck } from '../../support/faults/held-tools.ts'
 import { haveStrace } from '../../support/faults/strace.ts'
 import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
+import { callFiles } from '../../support/state-layout.ts'
 import { attach, interfacesOf, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
 const pairs = process.env['TRESTLE_TEST_FULL'] === '1' ? 200 : 20
@@ -34,8 +35,6 @@ afterEach(() => {
   host.close()
 })
 
-const callFiles = () => readdirSync(host.stateDir).filter((name) => name.startsWith('call.'))
-
 /** Nothing is printed and nothing is pending: a tool that is ended with the call's time would be. */
 function expectWhole(finished: Finished): void {
   expectSilent(finished)
@@ -56,7 +55,7 @@ it(`${pairs} ADDs and DELs of the same names without a pause leave nothing, and 
     const prevResult = JSON.parse(stdout) as object
     expectSilent(host.cni('CHECK', { ...conf, prevResult }, { id: 'same', netns }))
     expectSilent(host.cni('DEL', conf, { id: 'same', netns }))
-    expect(callFiles(), 'nobody has to end what still runs').toEqual([])
+    expect(callFiles(host), 'nobody has to end what still runs').toEqual([])
   }
   expectNothingLeft(host, before)
 })
@@ -87,7 +86,7 @@ it.skipIf(notStuck !== undefined)(
       // Whoever has the call's own stdout or stderr keeps the test waiting here.
       expectWhole(host.cni('DEL', conf, { ...pod.call, env: { PATH: held.path } }))
       expect(held.atWork(), 'one for each tool').toHaveLength(2)
-      expect(callFiles()).toEqual([])
+      expect(callFiles(host)).toEqual([])
       expect(podLinks()).toEqual([])
       const again = attach(host, conf, pod.call)
       expect(again.address).not.toBe('')

@@ -6,13 +6,13 @@ import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execa, execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { hostLinkName } from '../../../src/model/names.ts'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults } from '../../support/faults/faults.ts'
 import { haveStrace, noStrace, tracedCni } from '../../support/faults/strace.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { hostLinkName } from '../../support/link-names.ts'
 import { addressesOf, startCni } from '../../support/locks/parallel.ts'
-import { stateEnv, stateFiles, stateOf } from '../../support/state-layout.ts'
+import { portName, stateEnv, stateFiles, stateOf } from '../../support/state-layout.ts'
 
 /**
  * The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs
@@ -74,7 +74,7 @@ describe('DEL', () => {
       expect(host.run('find', [stateOf(host, 'owing').directoryOf('addresses'), '-name', '10.96.0.2']).stdout).not.toBe(
         '',
       )
-      expect(host.run('find', [stateFiles(host).ports, '-name', 'tcp:18082*']).stdout).not.toBe('')
+      expect(host.run('find', [stateFiles(host).ports, '-name', portName('tcp', 18082, 4, '*')]).stdout).not.toBe('')
       const again = host.cni('ADD', pool, { id: 'first', netns: first })
       expect(again.json).toMatchObject({
         code: 11,
@@ -93,7 +93,7 @@ describe('DEL', () => {
 
   it('that may not look for its link removes it all the same', (test) => {
     if (!haveStrace()) return test.skip(noStrace)
-    const link = hostLinkName({ network: pool.name, containerId: 'first', ifName: 'eth0', role: 'main' })
+    const link = hostLinkName({ network: pool.name, containerId: 'first', ifName: 'eth0' })
     const paths = [`/proc/sys/net/ipv4/conf/${link}/forwarding`]
     const call = { verb: 'DEL', conf: pool, id: 'first', netns: first } as const
     const deleted = tracedCni(host, call, { calls: 'access', what: 'error=ENOMEM', when: 1, paths })

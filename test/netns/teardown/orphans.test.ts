@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { makeStateOld } from '../../support/damage/worn-state.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { aliasOf } from '../../support/link-names.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { recordName, stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
@@ -36,7 +37,7 @@ describe('what no record names', () => {
     const state = stateOf(host, 'net')
     rmSync(state.finished('c1'))
     for (const name of readdirSync(state.directoryOf('addresses'))) rmSync(state.address(name))
-    for (const name of readdirSync(stateFiles(host).ports)) rmSync(`${host.stateDir}/ports/${name}`)
+    for (const name of readdirSync(stateFiles(host).ports)) rmSync(stateFiles(host).port(name))
     return pod
   }
   function gc(
@@ -51,7 +52,7 @@ describe('what no record names', () => {
     const aliases = onHostJson(host, ['link', 'show', 'type', 'ifb']).map(
       (link) => (link as { ifalias?: string }).ifalias,
     )
-    expect(aliases).toEqual(['trestle:net/c1/eth0'])
+    expect(aliases).toEqual([aliasOf({ network: 'net', containerId: 'c1', ifName: 'eth0' })])
   })
 
   it('GC takes an unlisted one away, with its ifb and rules, and leaves a listed one', () => {

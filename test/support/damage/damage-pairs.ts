@@ -3,6 +3,7 @@
 // Any two of them may come together.
 
 import { lstatSync, rmSync } from 'node:fs'
+import { relative } from '../state-layout.ts'
 import { damages } from './damage.ts'
 import { others, type Worn } from './worn-state.ts'
 
@@ -25,6 +26,8 @@ const worth = [
 ] as const
 const ways = ['removed', 'noise', "another attachment's", 'a directory'] as const
 
+const worn = relative.network('worn')
+
 const ofFiles = worth.flatMap((kind) =>
   ways.map(
     (how): NodeDamage => ({
@@ -32,7 +35,7 @@ const ofFiles = worth.flatMap((kind) =>
       spoil: ({ host, path }) => {
         // It may have gone with the other damage.
         if (lstatSync(path(kind), { throwIfNoEntry: false })?.isFile() !== true) return
-        const other = `${host.stateDir}/${others[kind] ?? 'networks/worn/attachments/q:eth0'}`
+        const other = `${host.stateDir}/${others[kind] ?? worn.finished('q')}`
         if (how !== "another attachment's" || lstatSync(other, { throwIfNoEntry: false }) !== undefined)
           damages[how]?.({ file: path(kind), other, outside: '/etc/hostname' })
       },
@@ -41,12 +44,12 @@ const ofFiles = worth.flatMap((kind) =>
 )
 
 const directories = {
-  'every network': 'networks',
-  'the state of the network': 'networks/worn',
-  'every finished record': 'networks/worn/attachments',
-  'every pending record': 'networks/worn/pending',
-  'every reserved address': 'networks/worn/addresses',
-  'every reserved port': 'ports',
+  'every network': relative.networks,
+  'the state of the network': worn.directory,
+  'every finished record': worn.directoryOf('attachments'),
+  'every pending record': worn.directoryOf('pending'),
+  'every reserved address': worn.directoryOf('addresses'),
+  'every reserved port': relative.ports,
 }
 
 const ofDirectories = Object.entries(directories).map(

@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import { livingStamp, makePending, startedLongAgo } from '../faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../host.ts'
-import { stateOf } from '../state-layout.ts'
+import { portName, relative, stateOf, temporaryName } from '../state-layout.ts'
 import { attach, type Pod } from '../traffic/pods.ts'
 
 const ipam = { type: 'trestle', subnet: '10.94.0.0/26', cooldown: 3600 }
@@ -28,35 +28,37 @@ export const plain = { ...base, firewall: {} }
 export const whole = { ...plain, bandwidth: limits, runtimeConfig: { portMappings: [port] } }
 const chained = { cniVersion: '1.1.0', name: 'worn', type: 'trestle', firewall: {}, ipMasq: true }
 
+const worn = relative.network('worn')
+
 /** A file of each kind, by what it is: paths below the state directory. */
 export const kinds: Readonly<Record<string, string>> = {
-  'a finished record': 'networks/worn/attachments/p:eth0',
-  'a chained record': 'networks/worn/attachments/q:eth0:chained',
-  'a killed call': 'networks/worn/pending/d:eth0',
-  'a reserved address': 'networks/worn/addresses/10.94.0.2',
-  'a cooling address': 'networks/worn/cooling/10.94.0.5',
-  'the last address': 'networks/worn/last.0',
-  'the shared part': 'networks/worn/network.json',
-  'the chained shared part': 'networks/worn/chained.json',
-  'a shared part that goes': 'networks/worn/network.going.json',
-  'the accept of the mark': 'accept.json',
-  'the zones': 'networks/worn/network-accept.json',
-  'the chained zones': 'networks/worn/chained-accept.json',
-  'the version of nft': 'nft.json',
-  'a link that lets 127.0.0.1 through': 'localnet/cni0',
-  'a reserved port': 'ports/tcp:18081:4:any',
-  "the node's lock": 'lock',
-  "the ports' lock": 'ports.lock',
-  "the network's lock": 'networks/worn/lock',
-  'the settling lock': 'networks/worn/settle.lock',
-  "an attachment's lock": 'networks/worn/locks/p:eth0',
-  'a temporary file': `networks/worn/pending/.${livingStamp().pidNamespace.replace(/\D/g, '')}.4194304.5.1`,
+  'a finished record': worn.finished('p'),
+  'a chained record': worn.finished('q', 'eth0', 'chained'),
+  'a killed call': worn.pending('d'),
+  'a reserved address': worn.address('10.94.0.2'),
+  'a cooling address': worn.cooling('10.94.0.5'),
+  'the last address': worn.last(0),
+  'the shared part': worn.shared,
+  'the chained shared part': worn.chainedShared,
+  'a shared part that goes': worn.sharedGoing,
+  'the accept of the mark': relative.accept,
+  'the zones': worn.zones,
+  'the chained zones': worn.chainedZones,
+  'the version of nft': relative.nftVersion,
+  'a link that lets 127.0.0.1 through': relative.localnetOf('cni0'),
+  'a reserved port': relative.port(portName('tcp', port.hostPort)),
+  "the node's lock": relative.lock,
+  "the ports' lock": relative.portsLock,
+  "the network's lock": worn.lock,
+  'the settling lock': worn.settleLock,
+  "an attachment's lock": worn.lockOf('p'),
+  'a temporary file': `${worn.directoryOf('pending')}/${temporaryName(livingStamp().pidNamespace, 4_194_304)}`,
 }
 
 /** For a damage that needs one: what another attachment has of the same kind. */
 export const others: Readonly<Record<string, string>> = {
-  'a reserved address': 'networks/worn/addresses/10.94.0.3',
-  'a finished record': 'networks/worn/attachments/q:eth0',
+  'a reserved address': worn.address('10.94.0.3'),
+  'a finished record': worn.finished('q'),
 }
 
 /** The node, its pods, and its state as it was before any damage. */

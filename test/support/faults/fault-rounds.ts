@@ -3,6 +3,7 @@
 // tells what was wrong afterwards, in words; nothing is the wanted answer.
 
 import type { Finished, Verb } from '../host.ts'
+import { tellsAddress } from '../state-layout.ts'
 import { outside } from '../traffic/traffic.ts'
 import { addressOf, type FaultNode, hostPorts, type Look, mustWork } from './fault-node.ts'
 import { type Net, prefixOf } from './fault-sets.ts'
@@ -78,7 +79,7 @@ export async function play(on: { node: FaultNode; before: Look }, verb: RoundVer
 }
 
 const isAddress = ({ part, text }: Finding) =>
-  part === 'addresses' || part === 'leases' || (part === 'state' && text.includes('/addresses/'))
+  part === 'addresses' || part === 'leases' || (part === 'state' && tellsAddress(text))
 
 /** ADD meets the fault; the runtime tries again with a new container id, and with the pod's host port. */
 async function struckAdd(round: Round) {

@@ -2,16 +2,7 @@
 // Who wrote a state file: locks and records put in place by hand as this process, or one that nobody
 // here can look at, would have left them.
 
-import {
-  mkdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  utimesSync,
-  watch,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, utimesSync, watch, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOfWaiter, type stateOf } from '../state-layout.ts'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Takes from a private machine what the other scripts here made.
-# usage: clear.sh CONFDIR SCRATCH
+# usage: clear.sh CONFDIR SCRATCH STATE
 set -uo pipefail
-rm -rf "${1:?}"/* /run/trestle /run/flannel /run/delegate /var/lib/calico /var/run/cilium /var/lib/cni/networks/* /var/lib/cni/results/*
+rm -rf "${1:?}"/* "${3:?}" /run/flannel /run/delegate /var/lib/calico /var/run/cilium /var/lib/cni/networks/* /var/lib/cni/results/*
 if [ -e "$2/cilium.pid" ]; then kill "$(cat "$2/cilium.pid")"; rm "$2/cilium.pid"; fi
 ip rule add priority 0 lookup local 2>/dev/null
 for priority in 9 100; do ip rule del priority $priority 2>/dev/null; done

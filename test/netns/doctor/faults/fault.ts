@@ -21,7 +21,7 @@ export interface Fault {
   readonly on?: NodeKind
   /**
    * Lines for a shell of the node. VETH: the first pod's end; NS: its namespace, POD: its file; ID: its container id; `add X`, `del X`: a pod X, NODE-X;
-   * CONF, BIN: the directories of configurations and plugins; TRESTLE_STATE_DIR; SCRATCH: an empty directory.
+   * CONF, BIN: the directories of configurations and plugins; SCRATCH: an empty directory; the variable of the state directory (state-layout.ts).
    */
   readonly make: string
   /** The ids of doctor and of lint above a note: these, and no others. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links, addresses and routes, on the node and in pods.
 
+import { aliasOf } from '../../../support/link-names.ts'
 import type { Fault } from './fault.ts'
 
 export const linkFaults: readonly Fault[] = [
@@ -57,7 +58,7 @@ export const linkFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/ip-link.8.html',
     make: "ip link set $VETH alias ''",
     doctor: ['alias-missing'],
-    names: 'is none, not trestle:pods/a/eth0',
+    names: `is none, not ${aliasOf({ network: 'pods', containerId: 'a', ifName: 'eth0' })}`,
     explain: ['attachment-differs'],
   },
   {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of trestle that are gone, and rules of others that drop.
 
+import { shellStateDir, stateFilesAt } from '../../../support/state-layout.ts'
 import type { Fault } from './fault.ts'
 
 const forward = "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 10 ; }'"
@@ -62,7 +63,7 @@ export const ruleFaults: readonly Fault[] = [
     on: 'accepting',
     make: 'iptables-nft -P FORWARD DROP',
     doctor: ['accept-missing'],
-    tidy: `iptables-nft -P FORWARD ACCEPT; ${tidyNft}; rm -f $TRESTLE_STATE_DIR/accept.json`,
+    tidy: `iptables-nft -P FORWARD ACCEPT; ${tidyNft}; rm -f ${stateFilesAt(shellStateDir).accept}`,
   },
   {
     what: 'DOCKER-USER drops everything, where no accept of ours is put',

@@ -2,9 +2,12 @@
 // State that was damaged, and addresses and ports that are held for nobody or are all in use.
 
 import { startedLongAgo } from '../../../support/faults/process-identities.ts'
+import { networkStateAt, shellStateDir, stateFilesAt } from '../../../support/state-layout.ts'
 import type { Fault } from './fault.ts'
 
-const records = '$TRESTLE_STATE_DIR/networks/pods'
+const state = shellStateDir
+const { damaged } = stateFilesAt(state)
+const pods = networkStateAt(state, 'pods')
 /** What was made before the machine started last: nobody waits for it. */
 const long = '202001010000'
 
@@ -13,7 +16,7 @@ export const stateFaults: readonly Fault[] = [
     what: 'a reservation removed',
     source: 'k3s-io/k3s#7078',
     // By its holder: a pod that a cure made anew has another address than the first.
-    make: `rm $(grep -l "$ID" ${records}/addresses/10.*)`,
+    make: `rm $(grep -l "$ID" ${pods.address('10.*')})`,
     doctor: ['state-lacks'],
     names: '10.240.0.2',
     explain: ['attachment-differs'],
@@ -21,27 +24,27 @@ export const stateFaults: readonly Fault[] = [
   {
     what: 'a record cut short by a power loss',
     source: 'containerd/containerd#8197',
-    make: `: >${records}/attachments/$ID:eth0`,
+    make: `: >${pods.finished('$ID')}`,
     doctor: ['state-lacks'],
     explain: ['attachment-differs'],
   },
   {
     what: 'what the network shares cut short',
     source: 'aws/amazon-vpc-cni-k8s#2283',
-    make: `: >${records}/network.json`,
+    make: `: >${pods.shared}`,
     doctor: ['state-lacks'],
   },
   {
     what: 'all state removed under live pods',
     source: 'k3s-io/k3s#7078',
-    make: 'find $TRESTLE_STATE_DIR -mindepth 1 -delete',
+    make: `find ${state} -mindepth 1 -delete`,
     doctor: ['state-lacks'],
     explain: ['attachment-differs'],
   },
   {
     what: 'reservations of nobody',
     source: 'containernetworking/plugins#1047',
-    make: `touch -t ${long} ${records}/addresses/10.240.0.77`,
+    make: `touch -t ${long} ${pods.address('10.240.0.77')}`,
     doctor: ['reservations-leaked'],
     names: '10.240.0.77',
   },
@@ -50,7 +53,7 @@ export const stateFaults: readonly Fault[] = [
     source: 'kubernetes/kubernetes#86944',
     make: [
       'add gone',
-      `sed -i -E 's/"startTime":"[0-9]*"/"startTime":"${startedLongAgo}"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00.000Z"/' ${records}/attachments/gone:eth0`,
+      `sed -i -E 's/"startTime":"[0-9]*"/"startTime":"${startedLongAgo}"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00.000Z"/' ${pods.finished('gone')}`,
       'ip netns del $NODE-gone',
     ].join(' && '),
     doctor: ['dead-attachments'],
@@ -65,25 +68,25 @@ export const stateFaults: readonly Fault[] = [
   {
     what: 'a directory of the state that others may write to',
     source: 'https://cwe.mitre.org/data/definitions/732.html',
-    make: 'chmod 777 $TRESTLE_STATE_DIR',
+    make: `chmod 777 ${state}`,
     doctor: ['not-ready-state'],
     says: 'ADD',
     explain: ['state-unusable'],
-    cure: 'chmod 700 $TRESTLE_STATE_DIR',
+    cure: `chmod 700 ${state}`,
   },
   {
     what: 'the disk of the state full',
     source: 'https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/',
     make: [
-      'cp -a $TRESTLE_STATE_DIR $SCRATCH/kept && mount -t tmpfs -o size=256k,mode=700 tmpfs $TRESTLE_STATE_DIR',
-      'cp -a $SCRATCH/kept/. $TRESTLE_STATE_DIR/ && ! dd if=/dev/zero of=$TRESTLE_STATE_DIR/damaged bs=4k 2>/dev/null',
+      `cp -a ${state} $SCRATCH/kept && mount -t tmpfs -o size=256k,mode=700 tmpfs ${state}`,
+      `cp -a $SCRATCH/kept/. ${state}/ && ! dd if=/dev/zero of=${damaged} bs=4k 2>/dev/null`,
     ].join(' && '),
     doctor: ['not-ready-state'],
     names: 'full',
     says: 'ADD',
     explain: ['state-not-kept'],
-    cure: 'rm $TRESTLE_STATE_DIR/damaged',
-    tidy: 'umount $TRESTLE_STATE_DIR',
+    cure: `rm ${damaged}`,
+    tidy: `umount ${state}`,
   },
   {
     what: 'every address in use',
