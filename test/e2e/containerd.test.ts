@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { CriError } from '../../src/cli/cri/client.ts'
+import { CriError } from '../support/cri/channel.ts'
 import { type Cri, openCri, SandboxState } from '../support/cri.ts'
 import { filesNaming, type Lab, leftovers, missingParts, openContainerdLab, pluginType, prepareLab } from './lab/lab.ts'
 import { installOutliving } from './lab/outliving.ts'

@@ -3,13 +3,32 @@
 // rules and the pods' addresses.
 
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
-import type { AttachmentKey, AttachmentSpec } from '../../src/model/attachment.ts'
-import type { Element } from '../../src/model/op.ts'
-import { readTable } from '../../src/tools/nft.ts'
 import type { Host } from '../support/host.ts'
-import { isTemporaryName, type Part, relative, stateFiles } from '../support/state-layout.ts'
+import type { Ids } from '../support/link-names.ts'
+import { isTemporaryName, type Part, type Role, relative, stateFiles } from '../support/state-layout.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
+import { type Element, readElements } from './elements.ts'
 import type { Pod, World } from './world.ts'
+
+/** Who an attachment is, as its record says. */
+export interface AttachmentKey extends Ids {
+  readonly role: Role
+}
+
+/** What an attachment has, as far as invariants are about it. */
+export interface AttachmentSpec {
+  readonly host?: { readonly name: string }
+  readonly ips: readonly { readonly address: string }[]
+  readonly hostPorts?: {
+    readonly ports: readonly {
+      readonly protocol: string
+      readonly hostPort: number
+      readonly family: 4 | 6
+      readonly podIp: string
+      readonly containerPort: number
+    }[]
+  }
+}
 
 /** A record as far as it can be read. `file`: below the state directory. */
 export interface RecordFact {
@@ -87,7 +106,7 @@ function linksOf(host: Host): readonly LinkFact[] {
 function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly Element[] {
   const { code, stdout } = host.run('nft', ['-j', 'list', 'table', family, 'trestle'])
   if (code !== 0) return []
-  return [...readTable(stdout).elements.values()].flatMap((elements) => [...elements.values()])
+  return readElements(stdout)
 }
 
 function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
@@ -97,8 +116,29 @@ function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
   return { id, network: slot.network, given, had }
 }
 
-/** What of it is JSON; a file that is none, or is gone by now, has nothing. */
-function readJson(host: Host, file: string): { readonly key?: AttachmentKey; readonly spec?: AttachmentSpec } {
+/** Whether there is a record that can be read, and it is of this container. */
+export function isRecorded(host: Host, file: string, containerId: string): boolean {
+  const { format, key, writer, netns } = readJson(host, file)
+  const isRecord =
+    typeof format === 'number' &&
+    [key?.network, key?.containerId, key?.ifName, key?.role, writer?.bootId, netns?.path].every(isText)
+  return isRecord && key?.containerId === containerId
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string'
+}
+
+interface RecordFile {
+  readonly format?: number
+  readonly key?: AttachmentKey
+  readonly writer?: { readonly bootId: string }
+  readonly netns?: { readonly path: string }
+  readonly spec?: AttachmentSpec
+}
+
+/** What of it is JSON; a file that is none, or is gone by now, has nothing. `file`: below the state directory. */
+function readJson(host: Host, file: string): RecordFile {
   const path = `${host.stateDir}/${file}`
   try {
     // A pipe would never end.

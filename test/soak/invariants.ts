@@ -2,11 +2,10 @@
 // What must hold after every step, from facts alone: addresses are given out once, and nothing is there that no
 // record speaks of. Each function returns what is wrong, in words.
 
-import type { AttachmentKey } from '../../src/model/attachment.ts'
-import { describeElement, type Element } from '../../src/model/op.ts'
 import { aliasOf, hostLinkName, ifbName, isPodLink } from '../support/link-names.ts'
 import { portName } from '../support/state-layout.ts'
-import type { Facts, RecordFact, Reservation } from './facts.ts'
+import { describeElement, type Element } from './elements.ts'
+import type { AttachmentKey, Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 
 /** Sets of elements that networks share: they are for subnets and bridges, and stay without pods. */

@@ -3,12 +3,11 @@
 // list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
 
 import { rmSync } from 'node:fs'
-import { decodeRecord } from '../../src/model/record.ts'
-import { readText } from '../../src/system/files/files.ts'
 import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
-import { stateOf } from '../support/state-layout.ts'
+import { relative } from '../support/state-layout.ts'
 import { runCni } from './calls.ts'
+import { isRecorded } from './facts.ts'
 import { pluginsOf, type Slot, slots } from './networks.ts'
 import type { Disturbance, PodCall } from './steps.ts'
 
@@ -105,7 +104,7 @@ export function isFull({ pods, former }: World, { network }: Pick<Slot, 'network
  */
 async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promise<void> {
   const [conf = {}] = pluginsOf(pod.slot)
-  const isKnown = isRecorded(world, pod)
+  const isKnown = isRecorded(world.host, relative.network(pod.slot.network).finished(pod.id), pod.id)
   const refused = await send(world, { verb: 'ADD', pod, conf, disturbance })
   const isRefused = refused.code === 1 && [103, 11].includes(refused.json?.code ?? 0)
   const isReplaced = refused.code === 0 && !isKnown
@@ -114,11 +113,6 @@ async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promi
   }
   // A runtime would not know it for a live one any more.
   if (refused.code === 0) pod.state = 'failed'
-}
-
-function isRecorded({ host }: World, { id, slot }: Pod): boolean {
-  const found = readText(stateOf(host, slot.network).finished(id))
-  return typeof found === 'object' && decodeRecord(found.text)?.key.containerId === id
 }
 
 async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {

@@ -4,8 +4,8 @@
 
 import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import { type ChainDeclaration, declarationsOf, type TableFamily } from '../../src/model/tables.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
+import { commentsOf, type TableFamily } from './rules.ts'
 import { patterns, sharedRegex, stateFiles } from './state-layout.ts'
 
 /** Tests name their bridges like this; a bridge, its addresses and its routes stay for the next pod. */
@@ -103,7 +103,7 @@ export function withoutSharedRules(text: string, known: Known): string {
       return body.includes('elements = ') && !onlyBridges.test(body)
     })
     const chains = [...table.matchAll(chainsOfTable)].filter(
-      ([, name = '', body = '']) => !isOwnChain({ name, body }, declarationsOf(family, markIn(table)).chains),
+      ([, name = '', body = '']) => !isOwnChain(body, commentsOf(family, name, markIn(table))),
     )
     return [...sets, ...chains].map(([whole]) => whole).join('')
   })
@@ -119,15 +119,10 @@ function markIn(table: string): number | undefined {
   return mark === undefined ? undefined : Number(mark)
 }
 
-/** A chain that is declared, with no rule that is not, and none twice. */
-function isOwnChain(
-  chain: { readonly name: string; readonly body: string },
-  declared: readonly ChainDeclaration[],
-): boolean {
-  const own = declared.find(({ name }) => name === chain.name)
-  if (own === undefined) return false
-  const comments = own.rules.map(({ comment }) => comment)
-  const rules = chain.body.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('\t\ttype '))
+/** A chain of ours, with no rule that is not, and none twice. `comments`: of its rules, where it is ours. */
+function isOwnChain(body: string, comments: readonly string[] | undefined): boolean {
+  if (comments === undefined) return false
+  const rules = body.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('\t\ttype '))
   const said = rules.map((line) => / comment "([^"]*)"$/.exec(line)?.[1] ?? line)
   return said.every((comment, at) => comments.includes(comment) && said.indexOf(comment) === at)
 }

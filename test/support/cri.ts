@@ -2,7 +2,7 @@
 // A client for all of CRI that tests need: pods as kubelet makes them. Messages and methods of `runtime.v1`, with the
 // field numbers of k8s.io/cri-api pkg/apis/runtime/v1/api.proto, and the names of that file in camel case.
 import { WireType } from '@bufbuild/protobuf/wire'
-import { openChannel } from '../../src/cli/cri/client.ts'
+import { openChannel } from './cri/channel.ts'
 import {
   bool,
   type Decoded,
@@ -14,7 +14,7 @@ import {
   type Shape,
   string,
   stringMap,
-} from '../../src/cli/cri/wire.ts'
+} from './cri/wire.ts'
 
 /** bytes */
 export const bytes = (no: number): Field<Uint8Array> => ({

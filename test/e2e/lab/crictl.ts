@@ -4,7 +4,7 @@
 // CONTAINER_RUNTIME_ENDPOINT: the socket.
 
 import { readFileSync } from 'node:fs'
-import { CriError } from '../../../src/cli/cri/client.ts'
+import { CriError } from '../../support/cri/channel.ts'
 import { type Cri, type CriRequest, openCri, Protocol } from '../../support/cri.ts'
 
 interface PodFile {

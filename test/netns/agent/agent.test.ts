@@ -7,8 +7,6 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { diagnosisOfProblem } from '../../../src/cli/doctor/judge-node.ts'
-import type { ProblemId } from '../../../src/plan/agent/problem.ts'
 import {
   type AgentFiles,
   type ApiServer,
@@ -21,6 +19,7 @@ import {
   startAgent,
   until,
 } from '../../support/cluster/cluster.ts'
+import { findingOfProblem } from '../../support/cluster/problems.ts'
 import { haveStrace } from '../../support/faults/strace.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
@@ -478,7 +477,7 @@ describe('trestle agent', () => {
     const { findings } = JSON.parse(doctor.stdout) as { findings: { id: string; on: string }[] }
     expect(findings.map(({ id, on }) => [on, id]).sort()).toEqual(
       Object.entries(wrong)
-        .map(([name, id]) => [`node ${name}`, diagnosisOfProblem(id as ProblemId)])
+        .map(([name, id]) => [`node ${name}`, findingOfProblem(id)])
         .sort(),
     )
 

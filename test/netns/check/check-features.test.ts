@@ -2,12 +2,12 @@
 // CHECK of every feature: one resource at a time is broken by hand; CHECK names that one and nothing
 // else, and is silent again when it is mended, by `trestle restore` where it is on the host.
 
-import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type Breakage, eachBreakage, lostElement } from '../../support/damage/breakage.ts'
 import { openFaults } from '../../support/faults/faults.ts'
 import { openHost } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
+import { conditionChain4 } from '../../support/rules.ts'
 import { portName, stateFilesAt } from '../../support/state-layout.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
@@ -73,7 +73,7 @@ describe('CHECK of a host port says so when', () => {
 
 describe('CHECK of conditions of host ports says so when', () => {
   const condition = 'ip saddr != 10.99.0.0/16'
-  const chain = `cond4_${createHash('sha256').update(condition).digest('hex').slice(0, 16)}`
+  const chain = conditionChain4(condition)
   const conditional = netConf({
     portmap: { conditionsV4: condition.split(' ') },
     runtimeConfig: { portMappings: portMappings.slice(0, 1) },

@@ -5,8 +5,8 @@
 
 import { execa } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { CniCode } from '../../../src/cni/error-code.ts'
 import { knownOf, withoutShared } from '../../support/allowance.ts'
+import { foreseenCodes } from '../../support/cni-codes.ts'
 import { randomFrom } from '../../support/damage/damage.ts'
 import { corpusText, type RawCall, readCorpus } from '../../support/fuzz/corpus.ts'
 import { mutatedBytes, rawSeeds } from '../../support/fuzz/mutated-bytes.ts'
@@ -18,7 +18,7 @@ const inputs = Number(process.env['FUZZ_INPUTS'] ?? 3000)
 const lanes = 2
 const roundLength = 25
 const longestMs = 30_000
-const known: readonly unknown[] = Object.values(CniCode).filter((code) => code !== CniCode.internal)
+const known: readonly unknown[] = foreseenCodes
 
 let hosts: readonly Host[]
 beforeEach(() => {

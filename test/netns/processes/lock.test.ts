@@ -2,9 +2,9 @@
 // The lock between processes: a dead holder's is taken over by one waiter at a time, a live holder's
 // never. Exclusion is shown by a counter that loses counts whenever two hold the lock at once.
 
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
+import { livingStamp } from '../../support/faults/process-identities.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
 import { type LockProcess, openLockProcesses } from '../../support/locks/lock-processes.ts'
 
@@ -14,6 +14,9 @@ const rounds = 20
 
 /** The longest wait of one lock (commands/call/locks.ts). */
 const callWaitsMs = 10_000
+
+/** This process, as it writes itself down in a lock. */
+const ownStamp = () => ({ ...livingStamp(), netNamespace: readlinkSync('/proc/self/ns/net') })
 
 describe('the lock', () => {
   let processes: ReturnType<typeof openLockProcesses>
@@ -125,14 +128,8 @@ describe('the lock', () => {
   it.each([
     ['of text that is no holder', () => 'not json'],
     ['that is empty', () => ''],
-    [
-      'of an earlier boot',
-      () => JSON.stringify({ ...ownProcessIdentity(), bootId: 'of-an-earlier-boot', purpose: 'old' }),
-    ],
-    [
-      'of a process whose pid is used again',
-      () => JSON.stringify({ ...ownProcessIdentity(), startTime: '1', purpose: 'old' }),
-    ],
+    ['of an earlier boot', () => JSON.stringify({ ...ownStamp(), bootId: 'of-an-earlier-boot', purpose: 'old' })],
+    ['of a process whose pid is used again', () => JSON.stringify({ ...ownStamp(), startTime: '1', purpose: 'old' })],
   ])('is taken at once from a file %s', async (_, text) => {
     const job = { ...newLock(), waitMs: callWaitsMs }
     writeFileSync(job.file, text())
@@ -143,10 +140,7 @@ describe('the lock', () => {
 
   it('is not taken from a process of another pid namespace, of which nothing can be told', async () => {
     const { file, counter } = newLock()
-    writeFileSync(
-      file,
-      JSON.stringify({ ...ownProcessIdentity(), pid: 4_000_000, pidNamespace: 'pid:[1]', purpose: 'far away' }),
-    )
+    writeFileSync(file, JSON.stringify({ ...ownStamp(), pid: 4_000_000, pidNamespace: 'pid:[1]', purpose: 'far away' }))
     expect(await waiters[0]?.ask({ file, counter, waitMs: 200 })).toMatchObject({ is: 'refused', code: 11 })
   })
 })

@@ -3,7 +3,7 @@
 // containerd sends, each with everything a runtime may add.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import { readNetworkList, requestConf } from '../../../src/cli/node/list.ts'
+import { readNetworkList, requestConf } from '../network-list.ts'
 
 /** A call: the environment and what is on stdin. */
 export interface SeedCall {

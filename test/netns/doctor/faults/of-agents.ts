@@ -2,7 +2,7 @@
 // Other plugins whose agent has not left what they need, and the reference plugins' own troubles. What flannel, calico,
 // cilium and others print is taken from the threads; cnitool, bridge, host-local and dhcp run.
 
-import { diagnosis } from '../../../../src/catalogue/diagnosis.ts'
+import { explainedCure } from '../../../support/explained.ts'
 import type { Fault } from './fault.ts'
 
 const versions = '{"cniVersion":"1.0.0","supportedVersions":["0.3.1","0.4.0","1.0.0"]}'
@@ -136,7 +136,7 @@ export const agentFaults: readonly Fault[] = [
     says: 'ADD',
     explain: ['host-local-full'],
     // Without a runtime that answers doctor judges no file: the way that explain has.
-    cure: (diagnosis('host-local-full').run ?? '').replace('NETWORK', 'small'),
+    cure: explainedCure('host-local-full').replace('NETWORK', 'small'),
     tidy: `rm -rf /var/lib/cni/networks/small; ${tidy}`,
   },
   {
