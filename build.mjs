@@ -15,8 +15,12 @@ import { startTimes } from './scripts/start-time.mjs'
 import { compile } from './src/catalogue/compile.ts'
 
 process.chdir(import.meta.dirname)
-const { values: flags } = parseArgs({ options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' } } })
-const dist = (name) => join(import.meta.dirname, 'dist', name)
+const { values: flags } = parseArgs({
+  options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' }, next: { type: 'boolean' } },
+})
+// `--next` builds the core that is being written, src-next, into dist/next until it takes the place of src.
+const directory = flags.next ? 'dist/next' : 'dist'
+const dist = (name) => join(import.meta.dirname, directory, name)
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
 
 function commit() {
@@ -53,8 +57,8 @@ async function bundle(entry, outfile, plugins = []) {
   return metafile
 }
 
-mkdirSync('dist', { recursive: true })
-const cni = await bundle('src/main.ts', dist('trestle.cjs'))
+mkdirSync(directory, { recursive: true })
+const cni = await bundle(flags.next ? 'src-next/main.ts' : 'src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
 const cli = await bundle('src/cli/main.ts', dist('cli.cjs'))
 gateCli(cli)
@@ -99,4 +103,4 @@ const [own, empty] = startTimes(
 const ms = ({ minMs, medianMs }) => `${minMs.toFixed(1)} / ${medianMs.toFixed(1)} ms`
 const over = empty ? `, empty executable ${ms(empty)}, over it ${(own.medianMs - empty.medianMs).toFixed(1)} ms` : ''
 const mb = (statSync(dist('trestle')).size / 1e6).toFixed(1)
-console.log(`dist/trestle ${version} ${commit()}: ${mb} MB; VERSION min / median ${ms(own)}${over}`)
+console.log(`${directory}/trestle ${version} ${commit()}: ${mb} MB; VERSION min / median ${ms(own)}${over}`)

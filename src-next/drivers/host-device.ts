@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// mode `host-device`: an existing link of the host becomes the pod's interface, and comes home under its own name with the
+// DEL. When the namespace ends first, the kernel brings a device of the machine home and destroys a virtual one.
+
+import { unsafeNameProblem } from '../cni/addresses.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
+import type { DeviceQuery, HostDeviceConf } from '../config/network-conf.ts'
+import { subnetRoutes } from '../features/sbr.ts'
+import { tuningOfOther } from '../features/tuning.ts'
+import type { ObservedLink } from '../kernel/observed.ts'
+import type { Op } from '../kernel/operation.ts'
+import type { Decided, Device, Driver, Parts } from './driver.ts'
+import { inPodAlone } from './interface.ts'
+import { isPodLinkName, temporaryLinkName } from './names.ts'
+import type { AttachmentId, DeviceSpec, Spec } from './spec.ts'
+
+function partsOf(conf: HostDeviceConf, { id, addresses, routes, defaultRoutes, device }: Decided): Parts {
+  const query = conf.device ?? { key: 'device', value: '' }
+  const shared = { routes, defaultRoutes, subnetRoutes: addresses.flatMap(subnetRoutes) }
+  if (device?.driver !== undefined) return { ...shared, ...partsOfProgramDevice(conf, query, device.driver) }
+  const link = usableDevice(query, device)
+  const asked = conf.tuning?.mac ?? conf.mac
+  const mtu = conf.tuning?.mtu ?? (conf.mtu === 'auto' ? undefined : conf.mtu)
+  const settings = { sysctl: {}, promisc: false, ...conf.tuning, ...defined({ mtu }) }
+  const tuning = tuningOfOther({ tuning: settings }, asked === link.mac ? undefined : asked, link)
+  // An alias that no batch carries is not brought back.
+  const alias = /^[\w .:/@+-]+$/.test(link.alias ?? '') ? link.alias : undefined
+  const { name, mac, up, kind } = link
+  return {
+    ...shared,
+    pod: { name: id.ifName, mac: asked ?? mac, mtu: mtu ?? link.mtu },
+    device: { name, mac, mtu: link.mtu, up, ...defined({ kind, alias }) },
+    ...defined({ tuning }),
+  }
+}
+
+/** A device that a program of the pod drives itself: there is no link, and nothing to set. */
+function partsOfProgramDevice(conf: HostDeviceConf, { key, value = '' }: DeviceQuery, driver: string) {
+  const unmet = (['tuning', 'sbr', 'mac'] as const).find((each) => conf[each] !== undefined)
+  if (unmet !== undefined) {
+    const cure = `leave "${unmet}" out, or bind the device to its network driver`
+    throw unusable(`${key} ${value}`, `has the driver ${driver} and no interface, which "${unmet}" needs`, cure)
+  }
+  return { device: { name: value, mac: '', mtu: 0, up: false, driver }, isLeftDown: true }
+}
+
+/** Moves the device under a name that no link of the pod has; its alias is its name, as with the reference. */
+function hostOps({ id, device }: Spec): readonly Op[] {
+  if (device === undefined || device.driver !== undefined) return []
+  const { name: dev } = device
+  const set = { netns: 'pod', name: temporaryLinkName(id), alias: dev } as const
+  return [{ place: 'host', kind: 'link.set', dev, set, why: `move ${dev} into the pod` }]
+}
+
+function nameOps({ id, device }: Spec): readonly Op[] {
+  if (device === undefined || device.driver !== undefined) return []
+  const dev = temporaryLinkName(id)
+  return [{ place: 'pod', kind: 'link.set', dev, set: { name: id.ifName }, why: `call ${device.name} ${id.ifName}` }]
+}
+
+/** How the device gets home. `missing`: it is in neither namespace, or held; `isAwaited`: the kernel is to bring it. */
+export interface Homecoming {
+  readonly ops: readonly Op[]
+  readonly missing?: string
+  readonly isAwaited?: boolean
+}
+
+type Links = ReadonlyMap<string, ObservedLink>
+
+/** By a look at the links of the host and of the pod, whose namespace may be gone. */
+export function homecomingOf(id: AttachmentId, device: DeviceSpec, host: Links, pod: Links | undefined): Homecoming {
+  const inPod = pod && findDeviceLink(pod, device, [id.ifName, temporaryLinkName(id)])
+  const atHome = host.get(device.name)
+  if (inPod !== undefined && atHome !== undefined)
+    return {
+      ops: [],
+      missing: `${device.name} is in the pod still, as ${inPod.name}: the host has another interface called ${device.name}`,
+    }
+  if (inPod !== undefined)
+    return { ops: [...opsInPod(device, inPod, pod?.has(device.name) === true), ...upOps(device)] }
+  if (atHome !== undefined) return { ops: atHome.up || !isDevice(device, atHome) ? [] : upOps(device) }
+  const stray = findDeviceLink(host, device, [])
+  if (stray !== undefined)
+    return { ops: [...restoreOps('host', device, stray), renameOp('host', stray.name, device), ...upOps(device)] }
+  return {
+    ops: [],
+    missing: missingText(device, id, pod !== undefined),
+    isAwaited: pod === undefined && device.kind === undefined,
+  }
+}
+
+/** By its alias, which a pod may have changed, else by a name that it had. A pod can make no link without a kind. */
+function findDeviceLink(links: Links, device: DeviceSpec, names: readonly string[]): ObservedLink | undefined {
+  const candidates = [...links.values()].filter((link) => isDevice(device, link))
+  const found =
+    candidates.find(({ alias }) => alias === device.name) ?? candidates.find(({ name }) => names.includes(name))
+  if (found === undefined || unsafeNameProblem(found.name) === undefined) return found
+  // A pod may call it what no batch carries: iproute2 takes its number, too (lib/ll_map.c, ll_idx_a2n).
+  return { ...found, name: `if${found.index}` }
+}
+
+function isDevice(device: DeviceSpec, { name, kind, mac }: ObservedLink): boolean {
+  if (name === 'lo' || kind !== device.kind) return false
+  // A virtual link may have taken the name of one that has ended.
+  return kind === undefined || name !== device.name || mac === device.mac
+}
+
+/** It gets its name in the pod where that is free: programs of the host then see no other one. */
+function opsInPod(device: DeviceSpec, link: ObservedLink, isNameTaken: boolean): readonly Op[] {
+  const isRenamed = link.name === device.name || !isNameTaken
+  const dev = isRenamed ? device.name : link.name
+  const set = { netns: 'host', name: device.name, alias: device.alias ?? '' } as const
+  return [
+    ...restoreOps('pod', device, link),
+    ...(isRenamed && link.name !== device.name ? [renameOp('pod', link.name, device, link.alias)] : []),
+    { place: 'pod', kind: 'link.set', dev, set, why: `move ${device.name} back to the host` },
+  ]
+}
+
+function restoreOps(place: Op['place'], device: DeviceSpec, { name: dev, mac, mtu, up }: ObservedLink): readonly Op[] {
+  const set = {
+    ...(up ? { up: false } : {}),
+    ...(mac === device.mac || device.mac === '' ? {} : { mac: device.mac }),
+    ...(mtu === device.mtu || device.mtu === 0 ? {} : { mtu: device.mtu }),
+  }
+  if (Object.keys(set).length === 0) return []
+  return [{ place, kind: 'link.set', dev, set, why: `put the settings of ${device.name} back` }]
+}
+
+function renameOp(place: Op['place'], dev: string, device: DeviceSpec, alias = device.alias ?? ''): Op {
+  return { place, kind: 'link.set', dev, set: { name: device.name, alias }, why: `call ${dev} ${device.name} again` }
+}
+
+function upOps({ name: dev, up }: DeviceSpec): readonly Op[] {
+  return up ? [{ place: 'host', kind: 'link.set', dev, set: { up: true }, why: `set ${dev} up again` }] : []
+}
+
+function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentId, hasPod: boolean): string {
+  if (hasPod) return `${name} is neither in the pod nor on the host: the pod or somebody else has removed or moved it`
+  if (kind !== undefined) return `${name} is gone: a link of kind ${kind} is destroyed with the namespace that it is in`
+  return (
+    `${name} is not back on the host: the kernel moves it into its first network namespace, as ${ifName} or dev and ` +
+    `a number, when nothing uses the pod's namespace any more; its alias is ${name}: ip -d link`
+  )
+}
+
+function usableDevice(query: DeviceQuery, device: Device | undefined): ObservedLink {
+  const { link, several = [], isUplink, carries = [], strayed } = device ?? {}
+  const asked = query.key === 'device' ? (query.value ?? '') : `${query.key} ${query.value ?? ''}`
+  if (several.length > 0)
+    throw unusable(asked, `has several interfaces: ${several.join(', ')}`, 'name one of them: "device"')
+  if (link === undefined) throw missingDevice(query, strayed)
+  const { name, master } = link
+  if (name === 'lo') throw unusable(name, 'is the loopback interface', 'use an interface of the machine')
+  if (isPodLinkName(name)) throw unusable(name, 'is the end of a pod of trestle', 'use an interface of the machine')
+  if (isUplink)
+    throw unusable(name, 'has the default route of the node, which would lose its network', 'use another interface')
+  if (master !== undefined)
+    throw unusable(name, `is a port of ${master}`, `use mode bridge, or ip link set ${name} nomaster`)
+  if (carries.length > 0)
+    throw unusable(name, `carries ${carries.join(', ')}, which would go with it`, 'remove these first, or use one')
+  return link
+}
+
+function missingDevice({ key, value = '' }: DeviceQuery, strayed?: string): CniError {
+  const back = strayed === undefined ? '' : `${strayed} came from there: ip link set ${strayed} name ${value}; `
+  return new CniError(Code.invalidConfig, 'device-not-there', `${key}: the node has no interface for ${value}`, {
+    details: `${back}see what it has: ip -br link; a device of another driver or namespace is not on the list`,
+  })
+}
+
+function unusable(what: string, why: string, cure: string, cause?: Error): CniError {
+  return new CniError(Code.invalidConfig, 'device-unusable', `mode host-device: ${what} ${why}`, {
+    details: cure,
+    cause,
+  })
+}
+
+export const hostDevice: Driver<HostDeviceConf> = {
+  ...inPodAlone,
+  deviceOf: ({ device }) => device,
+  partsOf,
+  hostOps,
+  nameOps,
+  // The kernel keeps some links where they are: bridges, tunnels' own, Wi-Fi.
+  refusalOf: (_, { op, reason, error }) => {
+    if (op.kind !== 'link.set' || op.set.netns !== 'pod' || reason === 'denied') return undefined
+    if (reason === 'absent') return missingDevice({ key: 'device', value: op.dev })
+    return unusable(op.dev, 'can be in no pod: the kernel keeps it in its namespace', error.details ?? '', error)
+  },
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.ingressPolicy and the part of firewall.hostAccept that is in our own table. An accept in one nftables table does
+// not override a drop in another (nft(8), "base chains"): our chain marks what may pass, and host-accept.ts puts one
+// accept of the mark into chains that drop.
+
+import { isSubnet } from '../cni/addresses.ts'
+import { unsupported } from '../cni/errors.ts'
+import type { FirewallConf, OwnConf } from '../config/network-conf.ts'
+import type { RawConfig } from '../config/schema.ts'
+import type { NetworkSpec } from '../drivers/spec.ts'
+import type { BareElement, Feature } from './feature.ts'
+import { pairElements, prefixElements } from './masquerade.ts'
+
+/** `backend` is not checked: the reference takes every unknown word as "choose yourself". Throws CniError 2. */
+export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefined {
+  if (raw === undefined) return undefined
+  const { ingressPolicy, hostAccept } = raw
+  if (!['', 'CNI-ADMIN'].includes(raw.iptablesAdminChainName ?? ''))
+    throw unsupported(
+      ['firewall', 'iptablesAdminChainName'],
+      raw.iptablesAdminChainName,
+      'leave it out, and put rules of the administrator into a chain of the node',
+    )
+  if (!['', 'trusted'].includes(raw.firewalldZone ?? ''))
+    throw unsupported(
+      ['firewall', 'firewalldZone'],
+      raw.firewalldZone,
+      'leave it out: docs/host.md has the command for firewalld',
+    )
+  const policy = ingressPolicy === 'same-bridge' || ingressPolicy === 'isolated' ? { ingressPolicy } : {}
+  return { ...policy, hostAccept: hostAccept !== 'off' }
+}
+
+/**
+ * What the network asks other firewalls to accept. `links`: its bridge and VLAN gateway; routed pods have none, and their
+ * subnets stand for them. An address without a subnet would be an element for each pod.
+ */
+export function acceptOf(
+  { firewall, nonMasqueradeCidrs }: OwnConf,
+  links: readonly string[],
+  ranges: readonly string[],
+): NetworkSpec['accept'] {
+  if (!firewall?.hostAccept) return undefined
+  const to = ranges.filter(isSubnet)
+  const subnets = links.length > 0 ? [] : to
+  if (links.length === 0 && subnets.length === 0) return undefined
+  return { links, subnets, to, from: [...new Set([...to, ...nonMasqueradeCidrs])].sort() }
+}
+
+/** A pod's own link: nobody but the pod sends to it, when it reaches itself through a translation. */
+export const isolation: Feature = {
+  elements: ({ fencedLink }) =>
+    fencedLink === undefined
+      ? []
+      : [
+          { set: 'fenced', key: [fencedLink] },
+          { set: 'fencedpair', key: [fencedLink, fencedLink] },
+        ],
+  ops: ({ chained }) => isolationOp(chained, true),
+  undo: ({ chained }) => isolationOp(chained, false),
+}
+
+function isolationOp(chained: { hostLink?: string; isolatesPort?: boolean } | undefined, isolated: boolean) {
+  const dev = chained?.isolatesPort ? chained.hostLink : undefined
+  if (dev === undefined) return []
+  return [
+    {
+      place: 'host',
+      kind: 'link.set',
+      dev,
+      set: { isolated },
+      tolerate: 'absent',
+      why: `set the isolation of ${dev}`,
+    } as const,
+  ]
+}
+
+/**
+ * The elements of policies that networks share. As with the reference firewall plugin, `same-bridge` lets the pods of
+ * one bridge reach each other and nobody reach them from another bridge; `isolated` not even that. Packets that a host
+ * port translates are another bridge's, too.
+ */
+export function policyElements(networks: readonly NetworkSpec[]): readonly BareElement[] {
+  const elements: BareElement[] = []
+  const policies = networks.flatMap(({ ingressPolicy }) => ingressPolicy ?? [])
+  const isIsolated = (link: string) =>
+    policies.some(({ policy, links }) => policy === 'isolated' && links.includes(link))
+  for (const { links } of policies) {
+    for (const link of links) {
+      elements.push({ set: 'fenced', key: [link] })
+      // On a VLAN pods come in by the bridge's port and the gateway's link: the pairs of both.
+      if (!links.some(isIsolated))
+        elements.push(...links.map((other): BareElement => ({ set: 'fencedpair', key: [link, other] })))
+    }
+  }
+  return elements
+}
+
+/** The elements of hostAccept that networks share. */
+export function acceptElements(networks: readonly NetworkSpec[]): readonly BareElement[] {
+  const accepts = networks.flatMap(({ accept }) => accept ?? [])
+  const links = [...new Set(accepts.flatMap((accept) => accept.links))]
+  return [
+    ...links.map((link): BareElement => ({ set: 'acceptlinks', key: [link] })),
+    ...prefixElements(
+      'acceptnet',
+      accepts.flatMap(({ subnets }) => subnets),
+    ),
+    ...pairElements(
+      'acceptnew',
+      accepts.map(({ to, from }) => ({ first: to, second: from })),
+    ),
+  ]
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elements that networks share and those of the cluster around the node, of which `trestle agent` writes the file.
+
+import { formatAddress, networkOf, overlaps, parseAddress, parseCidr, toCidr } from '../cni/addresses.ts'
+import { parseObject } from '../cni/json.ts'
+import { clusterComment, networkDigest } from '../drivers/names.ts'
+import type { NetworkSpec } from '../drivers/spec.ts'
+import { elementKey } from '../kernel/elements.ts'
+import type { Element } from '../kernel/nft-table.ts'
+import type { BareElement } from './feature.ts'
+import { acceptElements, policyElements } from './firewall.ts'
+import { masqueradeElements, prefixElements } from './masquerade.ts'
+
+/** Each element once, with the comment of the network that it is of. Overlapping networks are taken apart. */
+export function networkElements(networks: readonly NetworkSpec[]): readonly Element[] {
+  const owners = new Map<string, string>()
+  for (const network of networks) {
+    const comment = networkDigest(network.name)
+    for (const element of elementsOf([network]))
+      if (!owners.has(elementKey(element))) owners.set(elementKey(element), comment)
+  }
+  const elements = new Map<string, Element>()
+  for (const element of elementsOf(networks)) {
+    const key = elementKey(element)
+    elements.set(key, { ...element, comment: owners.get(key) ?? networkDigest(networks[0]?.name ?? '') })
+  }
+  // A network without a configuration has what was found of it (state/recover.ts).
+  for (const element of networks.flatMap(({ kept }) => kept ?? []))
+    if (!elements.has(elementKey(element))) elements.set(elementKey(element), element)
+  return [...elements.values()]
+}
+
+function elementsOf(networks: readonly NetworkSpec[]): readonly BareElement[] {
+  const links = networks.flatMap(({ bridge, hairpin, hairpinLink }) => {
+    const link = hairpinLink ?? bridge?.vlanGateway?.name ?? bridge?.name
+    return hairpin.length > 0 && link !== undefined ? [link] : []
+  })
+  return [
+    ...masqueradeElements(networks),
+    ...links.map((link): BareElement => ({ set: 'hairpinlink', key: [link, link] })),
+    ...policyElements(networks),
+    ...acceptElements(networks),
+  ]
+}
+
+/** Whether the network has rules of its own, beside those of its attachments. */
+export function hasNetworkRules(network: NetworkSpec): boolean {
+  return elementsOf([network]).length > 0 || (network.kept?.length ?? 0) > 0
+}
+
+/** `pods`: ranges of this node's pods; `peers`: those of other nodes; `addresses`: of other nodes. */
+export interface Cluster {
+  readonly pods: readonly string[]
+  readonly peers: readonly string[]
+  readonly addresses: readonly string[]
+}
+
+/** Undefined where the text is something else: nothing in it reaches nft unread. */
+export function readCluster(json: string): Cluster | undefined {
+  const found = parseObject(json)
+  const isList = (value: unknown, accepts: (text: string) => boolean): value is readonly string[] =>
+    Array.isArray(value) && value.every((each) => typeof each === 'string' && accepts(each))
+  const isRange = (text: string) => {
+    const cidr = parseCidr(text)
+    return cidr !== undefined && networkOf(cidr).value === cidr.value
+  }
+  const { pods, peers, addresses } = found ?? {}
+  if (!isList(pods, isRange) || !isList(peers, isRange)) return undefined
+  if (!isList(addresses, (text) => parseAddress(text) !== undefined)) return undefined
+  const own = pods.map(toCidr)
+  return peers.map(toCidr).some((peer) => own.some((each) => overlaps(each, peer)))
+    ? undefined
+    : { pods, peers, addresses }
+}
+
+export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
+  const single = [...new Set(addresses)].map(toCidr).map((address): BareElement => {
+    return { set: `peeraddr${address.family}`, key: [formatAddress(address)] }
+  })
+  const elements = [...prefixElements('podnet', pods), ...prefixElements('peernet', peers), ...single]
+  return elements.map((element) => ({ ...element, comment: clusterComment }))
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stderr of ip, tc, bridge, nft and sysctl means. Tools run with LC_ALL=C, so the kernel's reasons are in English
+// (strerror(3), and the extended messages of netlink).
+
+import { readFileSync } from 'node:fs'
+import { CniError, Code, oneLine } from '../cni/errors.ts'
+import type { Op } from './operation.ts'
+
+/** Why something was refused. */
+export type Reason = 'absent' | 'exists' | 'busy' | 'invalid' | 'denied' | 'ipv6-off' | 'bridge-full' | 'too-old'
+
+const reasons: readonly (readonly [RegExp, Reason])[] = [
+  [/exchange full/i, 'bridge-full'],
+  [/IPv6 is disabled/i, 'ipv6-off'],
+  [/Could not open file "\/dev\/stdin"/, 'too-old'],
+  [/File exists|interval overlaps|conflicts with|Device or resource busy.*already|already exists/i, 'exists'],
+  [/Device or resource busy/i, 'busy'],
+  [
+    /does not exist|Cannot find device|No such (?:device|file or directory|process|address)|Cannot assign requested address|Cannot find specified qdisc|handle of zero|Invalid handle|not found|No such table|No chain\/target/i,
+    'absent',
+  ],
+  [/Operation not permitted|Permission denied/i, 'denied'],
+  [/Invalid argument|Operation not supported|not supported/i, 'invalid'],
+]
+
+export function reasonOf(stderr: string): Reason | undefined {
+  return reasons.find(([pattern]) => pattern.test(stderr))?.[1]
+}
+
+/** A tool that refused an operation. `op`: undefined where the tool does not say which. */
+export class CommandError extends CniError {
+  readonly op: Op | undefined
+  readonly reason: Reason | undefined
+
+  constructor(message: string, more: { details: string; op: Op | undefined; reason: Reason | undefined; id?: string }) {
+    super(Code.commandFailed, more.id ?? 'command-failed', message, { details: more.details })
+    this.op = more.op
+    this.reason = more.reason
+  }
+}
+
+/** `whys`: of all operations of the batch, for the case that the tool does not say which one it refused. */
+export function commandError(failed: {
+  readonly command: string
+  readonly op: Op | undefined
+  readonly whys: readonly string[]
+  readonly stderr: string
+  readonly code: number | undefined
+  readonly signal?: string | undefined
+}): CommandError {
+  const { command, op, stderr, code, signal, whys } = failed
+  const reason = reasonOf(stderr)
+  const what = op?.why ?? (whys.length === 1 ? whys[0] : `run ${command}`)
+  const hint = refusalHint(stderr)
+  const said = firstReason(stderr) || (signal ? `ended by ${signal}` : `exit status ${code}`)
+  const lines = [`${command}: ${stderr.trim() || said}`, hint?.details ?? '', cureOf(reason)]
+  return new CommandError(`could not ${what}: ${said}${hint?.note ?? ''}`, {
+    details: lines.filter(Boolean).join('\n'),
+    op,
+    reason,
+  })
+}
+
+/** The line that gives the reason: not the one that only names the failed line of a batch. */
+function firstReason(stderr: string): string {
+  const lines = stderr.split('\n').map((line) => line.trim())
+  const said = lines.find((line) => line !== '' && !/^Command failed |^\^|^(?:add|delete|list|flush) /.test(line)) ?? ''
+  return oneLine(said.replace(/^(?:RTNETLINK answers|Error): /, '').replace(/^\/dev\/stdin:\d+:[\d-]+: Error: /, ''))
+}
+
+function cureOf(reason: Reason | undefined): string {
+  if (reason === 'ipv6-off')
+    return 'IPv6 is switched off (net.ipv6.conf.*.disable_ipv6); take the IPv6 range out, or switch it on'
+  if (reason === 'too-old') return 'this nft cannot read from a socket: update nftables to 1.0.2 or newer'
+  return ''
+}
+
+// Capabilities: a refusal of permission is explained by the one that this process lacks.
+
+const capabilities = [
+  { name: 'CAP_NET_ADMIN', bit: 12n, use: 'ip, tc, bridge, nft and the network sysctls need to change anything' },
+  { name: 'CAP_SYS_ADMIN', bit: 21n, use: "nsenter needs to enter the pod's network namespace" },
+] as const
+
+/** The capabilities of these two that this process lacks (bits of CapEff: include/uapi/linux/capability.h). */
+export function missingCapabilities(): readonly { readonly name: string; readonly details: string }[] {
+  let effective: bigint
+  try {
+    const status = readFileSync('/proc/self/status', 'latin1')
+    effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? 'ffffffffffffffff'}`)
+  } catch {
+    return []
+  }
+  const missing = capabilities.filter(({ bit }) => ((effective >> bit) & 1n) === 0n)
+  return missing.map(({ name, use }) => {
+    return { name, details: `trestle runs without ${name}, which ${use}; give it to the container runtime that calls` }
+  })
+}
+
+/** Why permission was refused. Only setns(2) needs CAP_SYS_ADMIN. */
+export function refusalHint(stderr: string): { readonly note: string; readonly details: string } | undefined {
+  if (!/Operation not permitted|Permission denied|\bEPERM\b|\bEACCES\b/i.test(stderr)) return undefined
+  const needed = stderr.includes('reassociate to namespace') ? 'CAP_SYS_ADMIN' : 'CAP_NET_ADMIN'
+  const missing = missingCapabilities().find(({ name }) => name === needed)
+  return missing && { note: ` (${missing.name} is missing)`, details: missing.details }
+}

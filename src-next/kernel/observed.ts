@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was seen of the kernel. Operations are compared with it; what was not looked at is undefined.
+
+import type { PodRoute } from '../drivers/spec.ts'
+import type { Element, TableFamily } from './nft-table.ts'
+
+export interface ObservedLink {
+  readonly name: string
+  readonly index: number
+  readonly mac: string
+  readonly mtu: number
+  readonly up: boolean
+  readonly promisc: boolean
+  readonly allmulti: boolean
+  readonly txQLen: number
+  /** Absent for a device of the machine. */
+  readonly kind?: string
+  readonly macvlanMode?: string
+  readonly vlanFiltering?: boolean
+  readonly master?: string
+  readonly masterKind?: string
+  readonly alias?: string
+  readonly hairpin?: boolean
+  readonly isolated?: boolean
+  /** Index of the other end of a veth, or of the link that this one is on. */
+  readonly peerIndex?: number
+  /** The link that this one is on, by name. */
+  readonly on?: string
+  readonly addresses: readonly string[]
+}
+
+/** `dst`: a prefix. `table`: a number. */
+export interface ObservedRoute extends PodRoute {
+  readonly dev?: string
+  readonly table: number
+}
+
+export interface ObservedRule {
+  readonly from: string
+  readonly table: number
+}
+
+export interface Place {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  readonly routes: readonly ObservedRoute[]
+  readonly rules?: readonly ObservedRule[]
+}
+
+export const emptyPlace: Place = { links: new Map(), routes: [] }
+
+export interface ObservedQueue {
+  readonly rateBits?: number
+  readonly burstBytes?: number
+  /** The kind of the root qdisc, where it is not the kernel's own. */
+  readonly root?: string
+  readonly hasIngress: boolean
+  readonly redirectTo?: string
+}
+
+/** One of our tables. */
+export interface ObservedTable {
+  /** The comments of rules, in the order of the listing. */
+  readonly comments: readonly string[]
+  readonly elements: readonly Element[]
+  /** Chains whose policy drops, and whether the table is dormant: nobody of ours sets either. */
+  readonly droppingChains: readonly string[]
+  readonly isDormant: boolean
+}
+
+export interface Observed {
+  readonly host?: Place
+  readonly pod?: Place
+  readonly queues?: ReadonlyMap<string, ObservedQueue>
+  /** VLAN ids by port. */
+  readonly vlans?: ReadonlyMap<string, readonly number[]>
+  readonly tables?: ReadonlyMap<TableFamily, ObservedTable>
+  /** Values by key (`net/...`), undefined where there is no such key. */
+  readonly hostSysctls?: ReadonlyMap<string, string | undefined>
+  readonly podSysctls?: ReadonlyMap<string, string | undefined>
+}
+
+/** `what is A, not B`, or nothing where both are the same. */
+export function valueDifference(what: string, is: string | number, wanted: string | number): readonly string[] {
+  return is === wanted ? [] : [`${what} is ${is}, not ${wanted}`]
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel through /proc and /sys, without a process. /proc always shows the network namespace that we run in;
+// /sys/class/net shows that of whoever mounted it.
+
+import { accessSync, closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
+import { isPodLinkName } from '../drivers/names.ts'
+
+/** The text of a file of /proc or /sys without the last newline; undefined where it cannot be read. */
+export function readKernelFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1').trimEnd()
+  } catch {
+    return undefined
+  }
+}
+
+/** A sysctl's value; undefined where there is no such key. `key`: `net/ipv4/ip_forward`. */
+export function readSysctl(key: string): string | undefined {
+  return readKernelFile(`/proc/sys/${key}`)
+}
+
+/** Also true where it cannot be told, as with too many open files. */
+function isThere(path: string): boolean {
+  try {
+    accessSync(path)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT'
+  }
+}
+
+/** Every link has a directory here, with IPv6 on or off (net/ipv4/devinet.c). */
+export function linkExists(name: string): boolean {
+  return isThere(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
+}
+
+/** Whether a link that is being removed is gone: its directory in /sys goes last (net/core/dev.c). */
+export function isLinkGone(name: string): boolean {
+  return !linkExists(name) && !isThere(`/sys/class/net/${name}/ifindex`)
+}
+
+export function linkNames(): readonly string[] {
+  return readdirSync('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
+}
+
+/** Host ends of pods that trestle made, by their names. */
+export function podLinkNames(): readonly string[] {
+  return linkNames().filter((name) => isPodLinkName(name) && name.startsWith('veth'))
+}
+
+/** Whether /sys shows our own network namespace: then it has the links that /proc has. */
+export function isOwnSysfs(): boolean {
+  try {
+    const lines = readFileSync('/proc/self/net/dev', 'latin1').trim().split('\n').slice(2)
+    const names = lines.map((line) => line.slice(0, line.indexOf(':')).trim())
+    const shown = readdirSync('/sys/class/net').filter((name) => name !== 'bonding_masters')
+    return names.sort().join('/') === shown.sort().join('/')
+  } catch {
+    return false
+  }
+}
+
+/** How many ports a bridge has, whoever's they are; undefined where /sys cannot tell. */
+export function bridgePortCount(name: string): number | undefined {
+  if (!isOwnSysfs()) return undefined
+  try {
+    return readdirSync(`/sys/class/net/${name}/brif`).length
+  } catch {
+    return 0
+  }
+}
+
+export function isWireless(name: string): boolean {
+  return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
+}
+
+/** The ifindex of a link that is up, from its multicast groups (net/ipv4/igmp.c, igmp_mc_seq_show). */
+export function linkIndex(name: string): number | undefined {
+  const lines = readKernelFile('/proc/self/net/igmp')?.split('\n') ?? []
+  const found = lines.map((line) => /^(\d+)\t(\S+) *:/.exec(line)).find((match) => match?.[2] === name)
+  return found ? Number(found[1]) : undefined
+}
+
+/** The machine id (machine-id(5)), or the boot id. Nobody waits for the writer of a pipe (O_NONBLOCK). */
+export function machineId(): string {
+  try {
+    const fd = openSync('/etc/machine-id', 0o4000)
+    try {
+      const text = readFileSync(fd, 'latin1').trim()
+      if (text !== '') return text
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    // Containers and minimal hosts have none.
+  }
+  return bootId()
+}
+
+/** Differs after every boot (random(4)). */
+export function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+}
+
+// The node's way out.
+
+/** The interface with the default route, IPv4's before IPv6's. */
+export function uplinkName(): string | undefined {
+  return defaultRouteLinks4()[0] ?? defaultRouteLinks6()[0]
+}
+
+export function isUplink(name: string): boolean {
+  return defaultRouteLinks4().includes(name) || defaultRouteLinks6().includes(name)
+}
+
+/** So many links take longer to look at than the routes. */
+const mostLinks = 100
+
+/** The smallest MTU of the interfaces with a default route; undefined where there is none. */
+export function uplinkMtu(): number | undefined {
+  const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
+  const links = linkNames().filter((name) => name !== 'lo' && !isPodLinkName(name))
+  // The IPv6 routes of 600 pods take 8 ms to read: not where no link could lower the MTU.
+  const isSmallest =
+    mtu4 !== undefined && links.length <= mostLinks && links.every((name) => (linkMtu(name) ?? mtu4) >= mtu4)
+  return isSmallest ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+}
+
+function smallest(mtus: readonly (number | undefined)[]): number | undefined {
+  const known = mtus.filter((mtu) => mtu !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+/** /sys may show another namespace; the IPv6 MTU in /proc is the link's own or less. */
+function linkMtu(name: string): number | undefined {
+  const mtu = Number(readSysctl(`net/ipv6/conf/${name}/mtu`) ?? readKernelFile(`/sys/class/net/${name}/mtu`))
+  return mtu >= 68 ? mtu : undefined
+}
+
+/** /proc/net/route has the default routes first: one read is enough. */
+function defaultRouteLinks4(): readonly string[] {
+  const [first = ''] = readBlocks('/proc/net/route')
+  const rows = first
+    .split('\n')
+    .slice(1)
+    .map((row) => row.split('\t'))
+  return rows.flatMap(([dev, dst, , , , , , mask]) => (dst === '00000000' && mask === '00000000' && dev ? [dev] : []))
+}
+
+const default6 = `${'0'.repeat(32)} 00 `
+
+/** Each table has its default routes last (fib6_walk_continue). `lo` carries the kernel's own unreachable one. */
+function defaultRouteLinks6(): readonly string[] {
+  const devs = new Set<string>()
+  for (const block of readBlocks('/proc/net/ipv6_route')) {
+    if (!block.includes(default6)) continue
+    for (const line of block.split('\n')) if (line.startsWith(default6)) devs.add(line.slice(line.lastIndexOf(' ') + 1))
+  }
+  devs.delete('lo')
+  return [...devs]
+}
+
+/**
+ * A file of /proc in blocks of whole lines. A read ends where the next line does not fit into a page, and one of less
+ * than half a page is the last: one more read, to be told of the end, makes the kernel walk the whole table again.
+ */
+function* readBlocks(path: string): Generator<string> {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch {
+    return
+  }
+  try {
+    const chunk = Buffer.allocUnsafe(16 * 1024)
+    let rest = ''
+    for (let isLast = false; !isLast; ) {
+      const size = readSync(fd, chunk)
+      isLast = size < 2048
+      const text = rest + chunk.toString('latin1', 0, size)
+      const end = text.lastIndexOf('\n')
+      rest = text.slice(end + 1)
+      if (end > 0) yield text.slice(0, end)
+    }
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only scheduler: which operations are one process, and which processes wait for which. What does not depend on each
+// other runs side by side. The order was measured (docs/design.md, "The order of an ADD").
+
+import { type Batch, toBatch, toolOf } from '../kernel/batch.ts'
+import type { Op } from '../kernel/operation.ts'
+import { readSysctl } from '../kernel/proc.ts'
+
+export type StepName =
+  /** Settings of the host before anything else: forwarding, and those of the bridge. */
+  | 'first settings'
+  | 'links'
+  | 'vlans'
+  | 'rules'
+  | 'bridge rules'
+  /** Settings of the pod before its addresses: duplicate address detection. */
+  | 'detection'
+  | 'pod'
+  | 'pod rules'
+  | 'queues'
+  | 'pod settings'
+  /** Settings of the host that the rules guard. */
+  | 'last settings'
+
+/** One process, or settings that trestle writes itself. It starts when the steps of `after` have ended well. */
+export interface Step {
+  readonly name: StepName
+  readonly after: readonly StepName[]
+  readonly batch: Batch
+}
+
+/** Adding: links before what is on them, rules beside the links, the pod's side when its interface is there. */
+const orderOfAddition: Readonly<Record<StepName, readonly StepName[]>> = {
+  'first settings': [],
+  links: [],
+  vlans: ['links'],
+  rules: [],
+  'bridge rules': [],
+  detection: ['links'],
+  pod: ['links', 'detection'],
+  'pod rules': ['pod'],
+  // tc of iproute2 7 learns the numbers of links when it starts: it starts when they are there.
+  queues: ['links'],
+  'pod settings': ['links', 'pod', 'pod rules'],
+  // Everything but the pod's own settings guards or makes what these are about.
+  'last settings': ['links', 'vlans', 'rules', 'bridge rules', 'pod', 'queues'],
+}
+
+/** Removing: the pod's side first, since the host's links take it along; then all of the host's side at once. */
+const orderOfRemoval: Readonly<Record<StepName, readonly StepName[]>> = {
+  'first settings': [],
+  detection: [],
+  pod: [],
+  'pod rules': [],
+  'pod settings': ['pod'],
+  queues: ['pod', 'pod rules'],
+  vlans: ['pod', 'pod rules'],
+  links: ['pod', 'pod rules', 'queues'],
+  rules: ['pod', 'pod rules'],
+  'bridge rules': ['pod', 'pod rules'],
+  'last settings': ['links', 'rules'],
+}
+
+const stepNames = Object.keys(orderOfAddition) as readonly StepName[]
+
+export function stepsToAdd(ops: readonly Op[]): readonly Step[] {
+  return stepsOf(ops, orderOfAddition)
+}
+
+export function stepsToRemove(ops: readonly Op[]): readonly Step[] {
+  return stepsOf(ops, orderOfRemoval)
+}
+
+function stepsOf(ops: readonly Op[], order: Readonly<Record<StepName, readonly StepName[]>>): readonly Step[] {
+  const byName = Map.groupBy(ops, stepOf)
+  const isThere = (name: StepName) => byName.has(name)
+  return stepNames.filter(isThere).map((name) => {
+    const batch = toBatch(byName.get(name) ?? [], kernelRelease(byName.get(name) ?? []))
+    return { name, after: order[name].filter(isThere), batch }
+  })
+}
+
+function stepOf(op: Op): StepName {
+  switch (toolOf(op)) {
+    case 'nft':
+      return isOfBridgeTable(op) ? 'bridge rules' : 'rules'
+    case 'tc':
+      return 'queues'
+    case 'bridge':
+      return 'vlans'
+    case 'ip6':
+      return 'pod rules'
+    case 'file':
+      return op.kind === 'sysctl.set' && op.when === 'first' ? 'first settings' : 'last settings'
+    case 'sysctl':
+      return op.kind === 'sysctl.set' && op.when === 'first' ? 'detection' : 'pod settings'
+    default:
+      return op.place === 'host' ? 'links' : 'pod'
+  }
+}
+
+/** Two tables in one input: nft 1.0.6 finds only the one that it has read (src/cache.c). */
+function isOfBridgeTable(op: Op): boolean {
+  if (op.kind === 'element.add' || op.kind === 'element.delete') return op.element.set.startsWith('guarded')
+  return 'table' in op && op.table === 'bridge'
+}
+
+/** Some expressions depend on the kernel; node:os has the release of the machine that the snapshot was built on. */
+function kernelRelease(ops: readonly Op[]): string {
+  return ops.some(({ kind }) => kind === 'table.set') ? (readSysctl('kernel/osrelease') ?? '') : ''
+}

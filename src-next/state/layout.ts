@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the state is, file by file, and that nobody but root can write there.
+//
+//   /run/trestle/state                           the marker: without it the state was lost
+//               /networks/NETWORK/attachments/KEY  finished attachments
+//                                /pending/KEY      calls in progress, killed ones, and what could not be removed
+//                                /addresses/IP     reservations: hard links to the intent record
+//                                /locks/KEY        held while an attachment is torn down
+//                                /last.N           the address that range set N gave last
+//                                /network.json     what the main attachments share; chained.json: the chained ones
+//               /ports/PROTOCOL:PORT:FAMILY:IP     host ports of all networks, reserved likewise
+//               /accept.json                       the accepts in other firewalls
+//               /cluster.json                      the cluster's ranges, written by the agent
+//               /lock                              held while shared parts of the machine change
+//               /damaged/                          files that could not be read
+//               /call.…                            open in the processes of a call (process/killed-calls.ts)
+//               /failures/, /records/              calls that are kept (recording/)
+
+import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { CniError, Code, oneLine } from '../cni/errors.ts'
+import { shortId } from '../drivers/names.ts'
+import type { AttachmentId } from '../drivers/spec.ts'
+import { makeDirectory, namesIn } from './files.ts'
+
+/** The environment variable is for tests. */
+export function stateRoot(): string {
+  return process.env['TRESTLE_STATE_DIR'] || '/run/trestle'
+}
+
+export function markerFile(): string {
+  return `${stateRoot()}/state`
+}
+
+export function machineLockFile(): string {
+  return `${stateRoot()}/lock`
+}
+
+export function clusterFile(): string {
+  return `${stateRoot()}/cluster.json`
+}
+
+export function portsDirectory(): string {
+  return `${stateRoot()}/ports`
+}
+
+export function networkDirectory(network: string): string {
+  return `${stateRoot()}/networks/${shortId(network)}`
+}
+
+export function addressesDirectory(network: string): string {
+  return `${networkDirectory(network)}/addresses`
+}
+
+/** The name of an attachment's record, distinct for every one. */
+export function recordName({ containerId, ifName, role }: AttachmentId): string {
+  return `${shortId(containerId)}:${ifName}${role === 'main' ? '' : `:${role}`}`
+}
+
+export function finishedFile(id: AttachmentId): string {
+  return `${networkDirectory(id.network)}/attachments/${recordName(id)}`
+}
+
+/** The intent record, to which reservations are links. */
+export function pendingFile(id: AttachmentId): string {
+  return `${networkDirectory(id.network)}/pending/${recordName(id)}`
+}
+
+export function attachmentLockFile(id: AttachmentId): string {
+  return `${networkDirectory(id.network)}/locks/${recordName(id)}`
+}
+
+export function networkFile({ name, role }: { readonly name: string; readonly role: 'main' | 'chained' }): string {
+  return `${networkDirectory(name)}/${role === 'main' ? 'network' : 'chained'}.json`
+}
+
+/** The directory names of all networks with state: `networkDirectory` takes them as names. */
+export function networkNames(): readonly string[] {
+  return namesIn(`${stateRoot()}/networks`).filter((name) => !name.startsWith('.'))
+}
+
+const networkParts = ['', '/pending', '/attachments', '/addresses', '/locks']
+
+/**
+ * Makes the state directory. Throws CniError 5 where it, or a directory in it that this call uses, is not a directory
+ * of root alone: whoever can write there decides which links and addresses trestle removes.
+ */
+export function requireState(network: string): void {
+  try {
+    makeDirectory(stateRoot())
+  } catch (cause) {
+    requireOurs(stateRoot())
+    throw unusable(stateRoot(), (cause as Error).message, cause)
+  }
+  requireStateIfThere(network)
+}
+
+/** The same without making anything; false where there is no state. */
+export function requireStateIfThere(network?: string): boolean {
+  const root = stateRoot()
+  if (lstatSync(root, { throwIfNoEntry: false }) === undefined) return false
+  for (const name of ['', '/networks', '/ports', '/damaged']) requireOurs(`${root}${name}`)
+  const networks = network === undefined ? networkNames() : [network]
+  for (const each of networks) for (const part of networkParts) requireOurs(`${networkDirectory(each)}${part}`)
+  return true
+}
+
+/** For STATUS: the same, and that there is room. Makes nothing: the nearest directory that is there is looked at. */
+export function requireUsableState(network: string): void {
+  let directory = stateRoot()
+  if (!requireStateIfThere(network)) {
+    while (lstatSync(directory, { throwIfNoEntry: false }) === undefined) directory = dirname(directory)
+  }
+  try {
+    accessSync(directory, constants.W_OK)
+  } catch (error) {
+    throw unusable(directory, (error as Error).message, error)
+  }
+  const { bavail, files, ffree } = statfsSync(directory)
+  // A file system without a count of inodes has 0 of 0.
+  if (bavail === 0 || (files > 0 && ffree === 0)) throw unusable(directory, 'its file system is full')
+}
+
+/** One that is not there yet is nobody's; a file in an inner directory's place is damage and moved away. */
+function requireOurs(directory: string): void {
+  const stat = lstatSync(directory, { throwIfNoEntry: false })
+  if (stat === undefined) return
+  if (stat.isFile() && directory !== stateRoot()) {
+    setAside(directory)
+    return
+  }
+  if (stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0) return
+  throw unusable(
+    directory,
+    `it has to be a directory of root, mode 755 or stricter, and ${whatIsThere(directory, stat)}`,
+  )
+}
+
+function whatIsThere(path: string, stat: Stats): string {
+  if (stat.isSymbolicLink()) return `it is a symbolic link to ${oneLine(readlinkSync(path))}; remove the link`
+  if (!stat.isDirectory()) return `it is ${stat.isFile() ? 'a file' : 'a pipe, a socket or a device'}; remove it`
+  const euid = process.geteuid?.()
+  const is = `it is owned by uid ${stat.uid} and has mode ${(stat.mode & 0o7777).toString(8)}`
+  if (euid !== 0) return `${is}, and trestle runs as uid ${euid}; run it as root`
+  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}`
+}
+
+function unusable(directory: string, why: string, cause?: unknown): CniError {
+  return new CniError(Code.ioFailure, 'state-unusable', `the state directory ${directory} cannot be used: ${why}`, {
+    details: `state is kept in ${stateRoot()}; trestle acts as root on what it says`,
+    cause,
+  })
+}
+
+/** Moves a file that cannot be read out of the way, for `doctor` to show. Never throws. */
+export function setAside(path: string): void {
+  try {
+    const damaged = `${stateRoot()}/damaged`
+    makeDirectory(damaged)
+    const name = path.slice(stateRoot().length + 1).replaceAll('/', '_')
+    renameSync(path, `${damaged}/_${name}.${Date.now()}`.slice(0, damaged.length + 250))
+    process.stderr.write(`trestle: ${oneLine(path)} cannot be read and was moved to ${damaged}\n`)
+  } catch {
+    // It stays where it is, and is found again.
+  }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks. Node has no flock(2): a lock is a file made by link(2) that names its holder. The lock of a holder that has
+// ended is taken over, after the processes that it left at work were ended.
+
+import { statSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CniError, Code } from '../cni/errors.ts'
+import { parseObject } from '../cni/json.ts'
+import { type Deadline, hasEnded, nowMs, ownIdentity, type ProcessIdentity } from '../process/clock.ts'
+import { endKilledCalls } from '../process/killed-calls.ts'
+import { createText, isDiskRefusal, isTaken, readText, removeFile, writeText } from './files.ts'
+
+export interface LockRequest {
+  readonly file: string
+  /** For the message of whoever waits: "set up network net". */
+  readonly purpose: string
+  readonly deadline: Deadline
+  /** On a full or read-only disk a removal goes on without the lock, when its holder has ended. */
+  readonly isDispensable?: boolean
+}
+
+/** How long somebody else's lock is waited for. */
+const longestWaitMs = 10_000
+
+/** Runs `body` while this process holds the lock. Throws CniError 11 when somebody else holds it for too long. */
+export async function withLock<T>(request: LockRequest, body: () => T | Promise<T>): Promise<T> {
+  const isHeld = await take(request)
+  try {
+    return await body()
+  } finally {
+    if (isHeld) removeFile(request.file)
+  }
+}
+
+/** Waits until nobody holds the lock; does not take it. */
+export async function waitForLock(request: LockRequest): Promise<void> {
+  const waiting = waitFor(request)
+  while (isTaken(request.file)) {
+    const holder = readHolder(request.file)
+    if (holder !== undefined && isOver(holder)) return
+    await waiting(holder)
+  }
+}
+
+async function take(request: LockRequest): Promise<boolean> {
+  const { file, purpose } = request
+  const text = JSON.stringify({ ...ownIdentity(), purpose })
+  const waiting = waitFor(request)
+  for (;;) {
+    try {
+      if (createText(file, text)) return true
+    } catch (error) {
+      if (!request.isDispensable || !isDiskRefusal(error)) throw error
+      await waitForLock(request)
+      return false
+    }
+    const holder = readHolder(file)
+    if (holder !== undefined && isOver(holder)) {
+      await endKilledCalls(holder.identity)
+      if (takeOver(file, text, holder)) return true
+    } else await waiting(holder)
+  }
+}
+
+interface Holder {
+  readonly identity: ProcessIdentity | undefined
+  readonly purpose: string
+  readonly writtenMs: number
+  readonly inode: number
+}
+
+/** Undefined where the lock is gone by now. A text that is none was not written by a call that lives. */
+function readHolder(file: string): Holder | undefined {
+  const stat = statSync(file, { throwIfNoEntry: false })
+  const found = readText(file)
+  if (stat === undefined || found === undefined) return undefined
+  const written = found === 'unreadable' ? undefined : parseObject(found.text)
+  const { pid, startTime, bootId, pidNamespace, purpose } = written ?? {}
+  const isIdentity = typeof pid === 'number' && typeof bootId === 'string'
+  const identity = isIdentity
+    ? { pid, startTime: String(startTime ?? ''), bootId, pidNamespace: String(pidNamespace ?? '') }
+    : undefined
+  return { identity, purpose: String(purpose ?? ''), writtenMs: stat.mtimeMs, inode: stat.ino }
+}
+
+function isOver({ identity, writtenMs }: Holder): boolean {
+  return identity === undefined || hasEnded(identity, writtenMs)
+}
+
+/** Under a second lock: of two that saw the same dead holder one would take the other's new lock away. */
+function takeOver(file: string, text: string, dead: Holder): boolean {
+  const second = `${file}.takeover`
+  if (!createText(second, text)) {
+    const holder = readHolder(second)
+    if (holder !== undefined && isOver(holder)) removeFile(second)
+    return false
+  }
+  try {
+    if (readHolder(file)?.inode !== dead.inode) return false
+    writeText(file, text)
+    return true
+  } finally {
+    removeFile(second)
+  }
+}
+
+/** A function that waits a moment; throws when that has been done for too long. */
+function waitFor({ file, purpose, deadline }: LockRequest): (holder: Holder | undefined) => Promise<void> {
+  const untilMs = Math.min(nowMs() + longestWaitMs, deadline.endsAtMs)
+  let pauseMs = 1
+  return async (holder) => {
+    const who = holder?.identity === undefined ? 'nobody that is known' : `process ${holder.identity.pid}`
+    const held = `${file} is held by ${who} (${holder?.purpose ?? ''})`
+    if (deadline.signal?.aborted) {
+      const message = `interrupted by a signal while waiting for ${file} to ${purpose}`
+      throw new CniError(Code.interrupted, 'call-interrupted', message, { details: held })
+    }
+    if (nowMs() > untilMs) {
+      throw new CniError(Code.tryAgainLater, 'lock-held', `cannot ${purpose}: ${held}`, {
+        details: 'the runtime tries again; if that process hangs, see what it waits for (cat /proc/PID/stack)',
+      })
+    }
+    await sleep(pauseMs)
+    pauseMs = Math.min(pauseMs * 2, 16)
+  }
+}

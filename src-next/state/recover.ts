@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// State that was lost under live pods, found again by what the kernel says: a host link's alias has the ids and the pod's
+// addresses, and an element's comment says whose it is. The signs: the marker file is missing, or there are fewer records
+// than host links of ours. What these do not show (chained attachments, leases, macvlan) is a limit (docs/limits.md).
+
+import { asPrefix, bareAddress } from '../cni/addresses.ts'
+import { attachmentDigest, networkDigest, readAlias } from '../drivers/names.ts'
+import {
+  type AttachmentId,
+  emptySpec,
+  type HostPort,
+  type HostPorts,
+  type NetworkSpec,
+  type Spec,
+} from '../drivers/spec.ts'
+import { lookAtHost, lookAtTable } from '../kernel/look.ts'
+import type { Element } from '../kernel/nft-table.ts'
+import type { ObservedLink } from '../kernel/observed.ts'
+import { podLinkNames } from '../kernel/proc.ts'
+import { ownIdentity, timestamp } from '../process/clock.ts'
+import type { Machine } from '../process/machine.ts'
+import { isTaken, linkOnce, writeText } from './files.ts'
+import { addressesDirectory, finishedFile, markerFile, networkFile, portsDirectory } from './layout.ts'
+import {
+  type AttachmentRecord,
+  countMainRecords,
+  findRecord,
+  recordFormat,
+  writeFinished,
+  writeNetwork,
+} from './records.ts'
+import { portName } from './reservations.ts'
+
+/** Whether there is a sign of lost state. No process. */
+export function isStateLost(): boolean {
+  const links = podLinkNames().length
+  if (links === 0) return false
+  return !isTaken(markerFile()) || countMainRecords() < links
+}
+
+/** Writes the marker of a state that is whole. */
+export function markState(): void {
+  if (!isTaken(markerFile())) writeText(markerFile(), `${recordFormat}\n`)
+}
+
+/** Writes a record, its reservations and its network for each host link of ours that has none. */
+export async function recoverLostState(machine: Machine): Promise<void> {
+  const { links } = await lookAtHost(machine, 'all')
+  const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
+  const elements = tables.flatMap((table) => table?.elements ?? [])
+  for (const link of links.values()) {
+    const alias = readAlias(link.name, link.alias)
+    // An ifb has the alias of its attachment, too.
+    if (alias === undefined || link.kind !== 'veth' || findRecord(alias.id) !== undefined) continue
+    const own = elements.filter(({ comment }) => comment.endsWith(` ${attachmentDigest(alias.id)}`))
+    const network = recoverNetwork(alias.id, link, links, elements)
+    const record = recordOf(alias.id, specOf(alias.id, link, alias.addresses, own, network))
+    writeFinished(record)
+    reserveAgain(record)
+  }
+  markState()
+}
+
+function specOf(
+  id: AttachmentId,
+  link: ObservedLink,
+  addresses: readonly string[],
+  kept: readonly Element[],
+  network: NetworkSpec,
+): Spec {
+  const { name, mac, mtu, master, hairpin = false, isolated = false } = link
+  const hostPorts = hostPortsIn(kept, master ?? name, master === undefined)
+  return {
+    ...emptySpec(id, master === undefined ? 'ptp' : 'bridge'),
+    network,
+    host: { name, mac, mtu },
+    addresses: addresses.map((address) => ({ address: asPrefix(address) })),
+    kept,
+    ...(master === undefined ? {} : { port: { bridge: master, hairpin, isolated } }),
+    ...(hostPorts === undefined ? {} : { hostPorts }),
+  }
+}
+
+/** The host ports that the pod's elements serve. */
+function hostPortsIn(elements: readonly Element[], link: string, isOwnLink: boolean): HostPorts | undefined {
+  const ports = elements.flatMap(({ set, key, value = [] }): readonly HostPort[] => {
+    const match = /^(any)?ports([46])$/.exec(set)
+    if (match === null) return []
+    const [protocol = '', hostPort = ''] = match[1] ? key : key.slice(1)
+    const [podIp = '', containerPort = ''] = value
+    const port = {
+      family: Number(match[2]) as 4 | 6,
+      protocol: protocol as HostPort['protocol'],
+      hostPort: Number(hostPort),
+      podIp,
+      containerPort: Number(containerPort),
+    }
+    return [match[1] ? port : { ...port, hostIp: key[0] ?? '' }]
+  })
+  return ports.length === 0 ? undefined : { link, isOwnLink, snat: true, masqAll: false, ports }
+}
+
+/** What the network had, until its next ADD brings its configuration. */
+function recoverNetwork(
+  id: AttachmentId,
+  { master, mtu }: ObservedLink,
+  links: ReadonlyMap<string, ObservedLink>,
+  elements: readonly Element[],
+): NetworkSpec {
+  const bridge = master === undefined ? undefined : links.get(master)
+  const network: NetworkSpec = {
+    name: id.network,
+    role: 'main',
+    mode: bridge === undefined ? 'ptp' : 'bridge',
+    ranges: [],
+    isLearned: true,
+    gateways: [],
+    vlan: 0,
+    forwarding: [],
+    allowOverlap: true,
+    hairpin: [],
+    removeWhenEmpty: false,
+    kept: elements.filter(({ comment }) => comment === networkDigest(id.network)),
+    ...(bridge === undefined
+      ? {}
+      : {
+          bridge: {
+            name: bridge.name,
+            mac: bridge.mac,
+            mtu,
+            addresses: bridge.addresses.filter((cidr) => !cidr.startsWith('fe80:')),
+            forceAddress: false,
+            promisc: bridge.promisc,
+            vlanFiltering: bridge.vlanFiltering ?? false,
+            isForeign: bridge.alias !== 'trestle',
+          },
+        }),
+  }
+  if (!isTaken(networkFile(network))) writeNetwork(network)
+  return network
+}
+
+function recordOf(id: AttachmentId, spec: Spec): AttachmentRecord {
+  return {
+    format: recordFormat,
+    id,
+    writer: ownIdentity(),
+    netns: { path: '', inode: 0 },
+    createdAt: timestamp(),
+    spec,
+  }
+}
+
+/** Addresses and ports of a record that was written again. A live pod's are given to nobody. */
+export function reserveAgain({ id, spec }: AttachmentRecord): void {
+  for (const { address } of spec?.addresses ?? [])
+    linkOnce(finishedFile(id), `${addressesDirectory(id.network)}/${bareAddress(address)}`)
+  for (const port of spec?.hostPorts?.ports ?? []) linkOnce(finishedFile(id), `${portsDirectory()}/${portName(port)}`)
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// ADD: completes, or leaves the machine as it found it. Whatever it has made is undone by the record that it writes first.
+
+import type { Call } from '../cni/call.ts'
+import { CniError, Code, oneLine } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
+import type { Result } from '../cni/results.ts'
+import {
+  type ChainedConf,
+  type InterfaceConf,
+  type IpamRoleConf,
+  makesInterface,
+  type NetworkConf,
+} from '../config/network-conf.ts'
+import { asksForAnything, chainedAddresses, chainedResult, describeChained } from '../drivers/chained.ts'
+import { describe, noLease } from '../drivers/describe.ts'
+import type { Device } from '../drivers/driver.ts'
+import { driverOf } from '../drivers/drivers.ts'
+import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
+import { type AttachmentId, emptySpec, type Spec } from '../drivers/spec.ts'
+import { flushFlowsBefore } from '../features/flows.ts'
+import { type LeaseRequest, reserveAddresses } from '../ipam/lease.ts'
+import { findDevice } from '../kernel/devices.ts'
+import { lookAtPod, lookAtQueues, lookForWays } from '../kernel/look.ts'
+import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
+import { machineId, uplinkMtu } from '../kernel/proc.ts'
+import { ownIdentity, timestamp } from '../process/clock.ts'
+import { endKilledCallsIfPossible } from '../process/killed-calls.ts'
+import { machineLockFile, requireState } from '../state/layout.ts'
+import { waitForLock } from '../state/lock.ts'
+import {
+  type AttachmentRecord,
+  allRecords,
+  createIntent,
+  describeRecord,
+  findFinished,
+  findPending,
+  findRecord,
+  finishRecord,
+  isBeingWritten,
+  isDead,
+  readNetwork,
+  recordFormat,
+  removePending,
+  writePending,
+} from '../state/records.ts'
+import { isStateLost, recoverLostState } from '../state/recover.ts'
+import { reservePorts } from '../state/reservations.ts'
+import { attach } from './attach.ts'
+import { type Context, undoingContext } from './context.ts'
+import { detach, type Removal, reportLeft, settleDeadWith, settleKilledCalls } from './detach.ts'
+import { addLoopback } from './loopback.ts'
+import { checkAllowlist } from './sysctl-allowlist.ts'
+
+export async function add(call: Call, conf: NetworkConf, context: Context): Promise<Result> {
+  if (conf.mode === 'loopback') return await addLoopback(call, conf, context)
+  if (conf.mode !== 'ipam') checkAllowlist(conf, call)
+  const netns = conf.mode === 'ipam' ? undefined : context.machine.openNetns(call.netns)
+  try {
+    requireState(conf.name)
+    const id = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+    const removal = { path: call.path, stdin: conf.stdin }
+    // Loading tools takes longer than most batches: they load while we write the record.
+    if (netns !== undefined && makesInterface(conf)) context.machine.prepare(netns)
+    await endKilledCallsIfPossible()
+    await settleKilledCalls(conf.name, context, removal, id)
+    if (isStateLost()) await recoverLostState(context.machine)
+    const intent = await writeIntent({ id, conf, call, netns }, context, removal)
+    try {
+      const result = await addAttachment({ intent, conf, call, netns, context, removal })
+      finishRecord(id)
+      return result
+    } catch (error) {
+      await context.machine.discard()
+      await takeBack(id, undoingContext(context), { ...removal, isOwnCall: true })
+      throw error
+    }
+  } finally {
+    await context.machine.discard()
+    closeNetns(netns)
+  }
+}
+
+interface Addition<Conf extends NetworkConf = NetworkConf> {
+  readonly intent: AttachmentRecord
+  readonly conf: Conf
+  readonly call: Call
+  readonly netns: OpenNetns | undefined
+  readonly context: Context
+  readonly removal: Removal
+}
+
+/** By the mode: an interface of ours, another plugin's, or addresses alone. */
+async function addAttachment(addition: Addition): Promise<Result> {
+  const { conf, netns } = addition
+  if (conf.mode === 'ipam') return await addLease(addition as Addition<IpamRoleConf>)
+  if (netns === undefined) throw new CniError(Code.internal, 'internal-error', 'internal error: no namespace')
+  if (conf.mode === 'chained') return await addToInterface(addition as Addition<ChainedConf>, netns)
+  return await addInterface(addition as Addition<InterfaceConf>, netns)
+}
+
+/** Modes that make an interface. */
+async function addInterface(
+  { intent, conf, call, netns: _, context, removal }: Addition<InterfaceConf>,
+  netns: OpenNetns,
+): Promise<Result> {
+  const { id } = intent
+  const { machine } = context
+  const device = await findOwnDevice(conf, id, context)
+  const usedTables = conf.sbr === undefined ? undefined : await tablesInUse(netns, context)
+  const node = { mtu: uplinkMtu() ?? 1500, machineId: machineId() }
+  const known = readNetwork({ name: conf.name, role: 'main' })
+  const describeWith = (lease: typeof noLease) =>
+    describe({ id, conf, lease, node, device, known, ...defined({ usedTables }) })
+  const request: LeaseRequest = { id, conf, call, settleDead: settleDeadWith(context, removal) }
+  let before: Spec | undefined
+  if (conf.ipam.kind === 'delegated') {
+    // The interface first: dhcp needs it. Names and MACs are the same with the lease.
+    before = await makeAttachment(intent, describeWith(noLease), netns, context, removal)
+  }
+  const lease = await reserveAddresses(request, machine)
+  const spec = await makeAttachment(intent, describeWith(lease), netns, context, removal, before)
+  const own = resultOf(spec, lease.routes, call.netns, conf.isDefaultGateway)
+  return afterPrevious(own, conf)
+}
+
+/** Reserves ports, writes everything down, and makes it. */
+async function makeAttachment(
+  intent: AttachmentRecord,
+  described: Spec,
+  netns: OpenNetns,
+  context: Context,
+  removal: Removal,
+  before?: Spec,
+): Promise<Spec> {
+  const spec = await withReservedPorts(described, context, removal)
+  // From here on a later call can undo everything.
+  writePending({ ...intent, spec })
+  // A set-up that read the records before would drop our elements.
+  await waitForLock({ file: machineLockFile(), purpose: 'attach', deadline: context.deadline })
+  const made = await attach(spec, netns, context, before)
+  if (made !== spec) writePending({ ...intent, spec: made })
+  await flushFlowsBefore(context.machine, made.hostPorts?.ports ?? [])
+  return made
+}
+
+/** Without the ports that another interface of the container serves. */
+async function withReservedPorts(spec: Spec, context: Context, removal: Removal): Promise<Spec> {
+  const { hostPorts, id } = spec
+  if (hostPorts === undefined) return spec
+  const ports = await reservePorts(id, hostPorts.ports, settleDeadWith(context, removal))
+  const others = hostPorts.ports.filter((port) => !ports.includes(port))
+  if (others.length > 0) {
+    const names = others.map(
+      ({ protocol, hostPort, family, hostIp }) => `${protocol}:${hostPort}:${family}:${hostIp ?? 'any'}`,
+    )
+    process.stderr.write(
+      `trestle: another interface of the container serves these host ports, and ${id.ifName} goes without: ${names.join(' ')}\n`,
+    )
+  }
+  if (ports.length > 0) return { ...spec, hostPorts: { ...hostPorts, ports } }
+  const { hostPorts: _, ...rest } = spec
+  return rest
+}
+
+/** mode `chained`: looks first, decides everything, and refuses before anything is changed. */
+async function addToInterface(
+  { intent, conf, call, context, removal }: Addition<ChainedConf>,
+  netns: OpenNetns,
+): Promise<Result> {
+  const { id } = intent
+  const { machine } = context
+  const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
+  if (!asksForAnything(conf)) {
+    // Its DEL finds by the record that there is nothing.
+    writePending({ ...intent, spec: emptySpec(id, 'chained') })
+    return prevResult
+  }
+  const addresses = chainedAddresses(prevResult, call.ifName).map(({ address }) => address.split('/')[0] ?? '')
+  const hostNames = prevResult.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name)
+  const [{ pod }, { host, ways }] = await Promise.all([
+    lookAtPod(machine, netns, conf.sbr === undefined ? {} : { ruleFamilies: [4, 6] }),
+    lookForWays(machine, hostNames.length === 0 ? 'all' : hostNames, addresses),
+  ])
+  const described = describeChained(id, conf, { pod, host, ways })
+  if (described.bandwidth !== undefined) await refuseForeignQueue(described, context)
+  const spec = await makeAttachment(intent, described, netns, context, removal)
+  return chainedResult(prevResult, spec)
+}
+
+/** A queue of somebody else would be lost, and our DEL would remove theirs. */
+async function refuseForeignQueue({ bandwidth, id }: Spec, { machine }: Context): Promise<void> {
+  if (
+    bandwidth === undefined ||
+    allRecords().some(
+      ({ spec, id: other }) => spec?.bandwidth?.link === bandwidth.link && other.containerId === id.containerId,
+    )
+  )
+    return
+  const queue = (await lookAtQueues(machine, [bandwidth.link])).get(bandwidth.link)
+  const what =
+    bandwidth.ingress !== undefined && queue?.root !== undefined
+      ? queue.root
+      : bandwidth.egress !== undefined && queue?.hasIngress
+        ? 'ingress'
+        : undefined
+  if (what === undefined) return
+  throw new CniError(
+    Code.invalidConfig,
+    'bandwidth-set-already',
+    `bandwidth: ${bandwidth.link} has a qdisc already (${what})`,
+    {
+      details: 'another plugin or program limits it: leave "bandwidth" out here or there',
+    },
+  )
+}
+
+/** Another plugin delegates to us. */
+async function addLease({ intent, conf, call, context, removal }: Addition<IpamRoleConf>): Promise<Result> {
+  const { id } = intent
+  const lease = await reserveAddresses(
+    { id, conf, call, settleDead: settleDeadWith(context, removal) },
+    context.machine,
+  )
+  writePending({ ...intent, spec: { ...emptySpec(id, 'ipam'), addresses: lease.addresses } })
+  return leaseResult(lease)
+}
+
+/** The link of the host that the mode needs; one that another pod has is refused. */
+async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, { machine }: Context): Promise<Device | undefined> {
+  const query = driverOf(conf).deviceOf?.(conf)
+  if (query === undefined) return undefined
+  const found = await findDevice(machine, query)
+  if (conf.mode !== 'host-device') return found
+  const names = [found.name, query.value, found.link?.mac].filter((name) => name !== undefined && name !== '')
+  const holder = allRecords().find(({ id: other, spec }) => {
+    const has =
+      names.includes(spec?.device?.name) || (found.link !== undefined && spec?.macvlan?.master === found.link.name)
+    return has && other.containerId !== id.containerId
+  })
+  if (holder === undefined || isDead(holder)) return found
+  const message = `mode host-device: ${found.name || query.value} is in use by container ${holder.id.containerId}, ${holder.id.ifName}`
+  throw new CniError(Code.invalidConfig, 'device-in-use', message, {
+    details: `its DEL brings it back; give this one another device`,
+  })
+}
+
+async function tablesInUse(netns: OpenNetns, { machine }: Context): Promise<ReadonlySet<number>> {
+  const { pod } = await lookAtPod(machine, netns, { ruleFamilies: [4, 6] })
+  return new Set([...pod.routes.map(({ table }) => table), ...(pod.rules ?? []).map(({ table }) => table)])
+}
+
+interface Intent {
+  readonly id: AttachmentId
+  readonly conf: NetworkConf
+  readonly call: Call
+  readonly netns: OpenNetns | undefined
+}
+
+/** The record that says whose the attachment is, before anything is reserved. Throws CniError 103, 7 or 11. */
+async function writeIntent(
+  { id, conf, call, netns }: Intent,
+  context: Context,
+  removal: Removal,
+): Promise<AttachmentRecord> {
+  const intent: AttachmentRecord = {
+    format: recordFormat,
+    id,
+    writer: ownIdentity(),
+    netns: netns?.identity ?? { path: call.netns, inode: 0 },
+    createdAt: timestamp(),
+    ...defined({
+      pod: conf.pod,
+      askedBy: process.env['TRESTLE_ASKED_BY'] === 'hand' ? ('hand' as const) : undefined,
+      delegated: conf.ipam.kind === 'delegated' ? { type: conf.ipam.type, stdin: conf.stdin } : undefined,
+    }),
+  }
+  if (conf.mode === 'chained') refuseSecondEntry(id)
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const finished = findFinished(id)
+    if (finished !== undefined && !isDead(finished)) throw attachedAlready(finished)
+    if (finished !== undefined) await removeBefore(finished, context, removal)
+    if (createIntent(intent)) {
+      // Another call of the same ids may have finished between the look and the intent.
+      const other = findFinished(id)
+      if (other === undefined) return intent
+      removePending(id)
+      throw attachedAlready(other)
+    }
+    const pending = findPending(id)
+    if (pending !== undefined && isBeingWritten(pending)) {
+      const message = `${describeRecord(pending)} is being attached or removed by process ${pending.writer.pid}`
+      throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
+    }
+    if (pending !== undefined) await removeBefore(pending, context, removal)
+  }
+  throw new CniError(
+    Code.tryAgainLater,
+    'attachment-busy',
+    `${id.ifName} of container ${id.containerId} is worked on by other calls`,
+    { details: 'the runtime tries again' },
+  )
+}
+
+/** What a dead or killed attachment of the same ids has left goes first. */
+async function removeBefore(record: AttachmentRecord, context: Context, removal: Removal): Promise<void> {
+  const [first] = await detach(record, context, removal)
+  if (first === undefined) return
+  const message = `${describeRecord(record)} is left of an earlier attachment`
+  throw new CniError(Code.tryAgainLater, 'attachment-busy', message, {
+    details: `it could not be removed: ${oneLine(first.message)}`,
+    cause: first,
+  })
+}
+
+/** A list has one entry of trestle. */
+function refuseSecondEntry(id: AttachmentId): void {
+  const main = findRecord({ ...id, role: 'main' })
+  if (main === undefined || isDead(main)) return
+  throw new CniError(Code.invalidConfig, 'chained-twice', 'trestle is twice in its list', {
+    details: 'put its keys into the first: it does all of it in one run',
+  })
+}
+
+function attachedAlready(record: AttachmentRecord): CniError {
+  return new CniError(
+    Code.attachmentExists,
+    'already-attached',
+    `container ${record.id.containerId} already has ${record.id.ifName}: ${describeRecord(record)}`,
+    {
+      details: 'send DEL first, or use another CNI_IFNAME',
+    },
+  )
+}
+
+/** Undoes a failed ADD. What cannot be undone stays in the record. */
+async function takeBack(id: AttachmentId, context: Context, removal: Removal): Promise<void> {
+  const record = findPending(id)
+  if (record === undefined) return
+  try {
+    for (const error of await detach(record, context, removal))
+      process.stderr.write(`trestle: undoing ADD: ${oneLine(error.message)}\n`)
+  } catch (error) {
+    reportLeft(error as Error)
+  }
+}

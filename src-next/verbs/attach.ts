@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the operations of a spec. If they fail on a shared part, or show that one is missing, the network is set up from
+// its configuration and all live records, and they are run once more.
+
+import { bareAddress, familyOf } from '../cni/addresses.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import { opsOf, ownElements } from '../drivers/attachment.ts'
+import { keepBridgeOps, mostBridgePorts } from '../drivers/bridge.ts'
+import { driverOfSpec } from '../drivers/drivers.ts'
+import { hasIpv6 } from '../drivers/interface.ts'
+import { hostLinkName, ifbName } from '../drivers/names.ts'
+import type { NetworkSpec, Spec } from '../drivers/spec.ts'
+import { hasNetworkRules } from '../features/network-elements.ts'
+import { hasRules, readShownTable } from '../kernel/elements.ts'
+import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
+import type { OpenNetns } from '../kernel/netns.ts'
+import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
+import { forwardingKey, type Op } from '../kernel/operation.ts'
+import { linkExists } from '../kernel/proc.ts'
+import type { Outcome } from '../process/machine.ts'
+import { stepsToAdd, stepsToRemove } from '../process/order.ts'
+import type { Context } from './context.ts'
+import { isSetUp, setUpNetwork } from './set-up.ts'
+
+/**
+ * Makes the attachment. Returns its spec as it is there: without default routes that the pod had already, and with the
+ * bridge of another program as it is. `before`: what was made without a lease, for a delegated plugin. Throws what the
+ * kernel or a tool has refused.
+ */
+export async function attach(spec: Spec, netns: OpenNetns, context: Context, before?: Spec): Promise<Spec> {
+  const { network } = spec
+  if (network === undefined)
+    return await finishAttach(spec, await runOps(spec, opsOf(spec), netns, context), netns, context)
+  if (isSetUp(network)) {
+    const own = before === undefined ? opsOf(spec) : withoutDone(opsOf(spec), opsOf(before))
+    const outcome = await runOps(spec, [...keepOps(network), ...own, ...proofOps(spec, network)], netns, context)
+    if (outcome.failed === undefined && provesSharedParts(outcome, spec, network))
+      return await finishAttach(spec, outcome, netns, context)
+    if (outcome.failed === undefined) {
+      // Everything of this pod is there: the set-up repairs what it shares, and its record is among the live ones.
+      const there = await setUpNetwork(network, context)
+      return await finishAttach(withNetwork(spec, there), outcome, netns, context)
+    }
+    if (!isAboutSharedPart(outcome, network)) throw refusal(spec, outcome)
+    await undoAttempt(spec, netns, context)
+  }
+  const there = withNetwork(spec, await setUpNetwork(network, context))
+  return await finishAttach(there, await runOps(there, opsOf(there), netns, context), netns, context)
+}
+
+/** What is new: the operations that a spec without a lease did not have. */
+function withoutDone(ops: readonly Op[], done: readonly Op[]): readonly Op[] {
+  const texts = new Set(done.map((op) => JSON.stringify(op)))
+  return ops.filter((op) => !texts.has(JSON.stringify(op)))
+}
+
+function withNetwork(spec: Spec, network: NetworkSpec): Spec {
+  return { ...spec, network }
+}
+
+/** Repeated with every ADD: as a rule it holds. */
+function keepOps({ bridge, forwarding }: NetworkSpec): readonly Op[] {
+  const forward = forwarding.map((family): Op => {
+    return {
+      place: 'host',
+      kind: 'sysctl.set',
+      key: forwardingKey(family),
+      value: '1',
+      when: 'first',
+      why: `forward IPv${family} packets`,
+    }
+  })
+  return bridge === undefined ? forward : [...forward, ...keepBridgeOps(bridge)]
+}
+
+function tablesOf(spec: Spec, network: NetworkSpec): readonly TableFamily[] {
+  const families = new Set(ownElements(spec).map(({ set }) => tableOf(set)))
+  if (hasNetworkRules(network)) families.add('inet')
+  return [...families]
+}
+
+/**
+ * The last lines of the same inputs. A flushed table or a bridge that was made again fails nothing: only this shows it,
+ * and at no extra process. Asking for the link alone does not list the addresses of all links.
+ */
+function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
+  const { bridge } = network
+  const tables = tablesOf(spec, network).map((table): Op => {
+    return {
+      place: 'host',
+      kind: 'table.show',
+      table,
+      why: `see that the rules of table ${table} ${tableName} are there`,
+    }
+  })
+  return bridge === undefined
+    ? tables
+    : [{ place: 'host', kind: 'link.show', dev: bridge.name, why: `see the bridge ${bridge.name}` }, ...tables]
+}
+
+function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec): boolean {
+  const { bridge } = network
+  const link = bridge && readLinks(readDocuments(printed.get('links') ?? '')).get(bridge.name)
+  if (bridge !== undefined && link?.mac !== bridge.mac) return false
+  const hasAccept = network.accept !== undefined
+  return tablesOf(spec, network).every((table) =>
+    hasRules(table, hasAccept, readShownTable(printed.get(table === 'inet' ? 'rules' : 'bridge rules') ?? '')),
+  )
+}
+
+/** The bridge, or our tables. Where a tool does not say what it refused, it may be one of these. */
+function isAboutSharedPart({ failed }: Outcome, { bridge }: NetworkSpec): boolean {
+  if (failed === undefined) return false
+  const { op, reason } = failed
+  if (op === undefined) return reason === 'absent'
+  if ('element' in op || 'table' in op) return true
+  if ('dev' in op && (op.dev === bridge?.name || op.dev === bridge?.vlanGateway?.name)) return true
+  return op.kind === 'veth.add' && reason === 'absent'
+}
+
+/** Runs the operations; repairs what an earlier attachment or the pod's settings put in the way, once each. */
+async function runOps(spec: Spec, ops: readonly Op[], netns: OpenNetns, { machine }: Context): Promise<Outcome> {
+  let outcome = await machine.run(stepsToAdd(ops), { netns })
+  const printed = new Map(outcome.printed)
+  const { failed } = outcome
+  if (failed?.reason === 'exists' && isStaleLink(spec, failed.op)) {
+    // Left from a state directory that was removed: nobody else's link has our name.
+    const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(linkExists)
+    const removals = links.map(
+      (dev): Op => ({
+        place: 'host',
+        kind: 'link.delete',
+        dev,
+        tolerate: 'absent',
+        why: `remove ${dev}, left from an earlier attachment`,
+      }),
+    )
+    await machine.run(stepsToRemove(removals), { goesOn: true })
+    outcome = await machine.run(stepsToAdd(ops), { netns })
+    return outcome
+  }
+  if (isIpv6Off(outcome)) {
+    const dev = spec.pod?.name ?? spec.id.ifName
+    const enable = ['lo', dev].map((name): Op => {
+      return {
+        place: 'pod',
+        kind: 'sysctl.set',
+        key: `net/ipv6/conf/${name}/disable_ipv6`,
+        value: '0',
+        when: 'first',
+        why: 'switch IPv6 on in the pod',
+      }
+    })
+    const again = await machine.run(stepsToAdd([...enable, ...outcome.undone]), { netns })
+    for (const [name, text] of again.printed) printed.set(name, `${printed.get(name) ?? ''}${text}`)
+    return { ...again, printed, skipped: [...outcome.skipped, ...again.skipped] }
+  }
+  return outcome
+}
+
+function isStaleLink(spec: Spec, op: Op | undefined): boolean {
+  return (
+    (op?.kind === 'veth.add' || op?.kind === 'ifb.add') &&
+    linkExists(op.name) &&
+    op.name !== spec.network?.bridge?.vlanGateway?.name
+  )
+}
+
+/** disable_ipv6 in the pod: runtimes may set it (net/ipv6/addrconf.c, addrconf_add_dev). */
+function isIpv6Off({ failed }: Outcome): boolean {
+  if (failed?.op?.kind !== 'address.add' || failed.op.place !== 'pod' || familyOf(failed.op.cidr) !== 6) return false
+  return failed.reason === 'ipv6-off' || failed.reason === 'denied'
+}
+
+/** Takes back what a failed attempt made, before the network is set up. */
+async function undoAttempt(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
+  const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(linkExists)
+  const ops = links.map(
+    (dev): Op => ({ place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why: `remove ${dev}` }),
+  )
+  const inPod = driverOfSpec(spec)?.undoInPod?.(spec) ?? []
+  await machine.run(stepsToRemove([...inPod, ...ops]), { netns, goesOn: true })
+}
+
+/** What a failure means. */
+function refusal(spec: Spec, { failed }: Outcome): CniError {
+  if (failed === undefined) return new CniError(Code.internal, 'internal-error', 'internal error: nothing has failed')
+  const { op, reason, error } = failed
+  const own = op && driverOfSpec(spec)?.refusalOf?.(spec, { op, reason, error })
+  if (own !== undefined) return own
+  if (reason === 'bridge-full') {
+    const message = `bridge ${spec.port?.bridge} is full: it has ${mostBridgePorts} ports`
+    const details = 'Linux allows no more on one bridge; use a second network with another "bridge"'
+    return new CniError(Code.bridgeConflict, 'bridge-ports-full', message, { details, cause: error })
+  }
+  const isName = op?.kind === 'veth.add' || (op?.kind === 'link.set' && op.place === 'pod' && op.set.name !== undefined)
+  if (reason === 'exists' && isName) {
+    const message = `CNI_IFNAME ${spec.id.ifName}: an interface of that name is already in the pod`
+    const details =
+      spec.id.ifName === 'lo'
+        ? 'every pod has one: use another name'
+        : `use another name, or remove it in the pod: ip link del ${spec.id.ifName}`
+    return new CniError(Code.invalidEnvironment, 'interface-name-taken', message, { details, cause: error })
+  }
+  if (op?.kind === 'vlan.add' || op?.kind === 'vlan.delete') {
+    const details = `${error.details ?? ''}\nthe kernel lacks CONFIG_BRIDGE_VLAN_FILTERING, or the bridge was made without vlan_filtering`
+    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
+  }
+  if (op?.kind === 'sysctl.set' && op.place === 'pod') {
+    const details = `${error.details ?? ''}\nthere is no such key in the pod, or it is a key that is read-only in a pod: those of the whole machine`
+    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
+  }
+  return error
+}
+
+/** Default routes of the pod stay: ours are taken back, and the addresses are waited for. */
+async function finishAttach(spec: Spec, outcome: Outcome, netns: OpenNetns, context: Context): Promise<Spec> {
+  if (outcome.failed !== undefined) throw refusal(spec, outcome)
+  const settled = await settleDefaultRoutes(spec, outcome, netns, context)
+  if (spec.hasDad && hasIpv6(spec) && !spec.isLeftDown) await waitForAddresses(spec, netns, context)
+  return settled
+}
+
+/** One with the same metric stopped ours; one with another metric was listed before ours was there. */
+async function settleDefaultRoutes(
+  spec: Spec,
+  { printed, skipped }: Outcome,
+  netns: OpenNetns,
+  { machine }: Context,
+): Promise<Spec> {
+  if (spec.defaultRoutes.length === 0) return spec
+  const refused = new Set(skipped.flatMap(({ op }) => (op.kind === 'route.add' ? [op.route.dst] : [])))
+  const listed = new Set(readRoutes(readDocuments(printed.get('pod') ?? '')).map(({ dst }) => dst))
+  const kept = spec.defaultRoutes.filter(({ dst }) => !refused.has(dst) && !listed.has(dst))
+  if (kept.length === spec.defaultRoutes.length) return spec
+  const dev = spec.pod?.name ?? spec.id.ifName
+  const surplus = spec.defaultRoutes.filter(
+    ({ dst }, at) =>
+      !kept.some((route) => route.dst === dst) &&
+      !(refused.has(dst) && spec.defaultRoutes.findIndex((other) => other.dst === dst) === at),
+  )
+  const removals = surplus.map(
+    (route): Op => ({
+      place: 'pod',
+      kind: 'route.delete',
+      dev,
+      route,
+      tolerate: 'absent',
+      why: `leave the pod's own default route`,
+    }),
+  )
+  await machine.run(stepsToRemove(removals), { netns, goesOn: true })
+  return { ...spec, defaultRoutes: kept }
+}
+
+/** As the reference: 5 s, looked at every 50 ms (pkg/ipam/ipam_linux.go). */
+const detectionMs = 5000
+
+async function waitForAddresses(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
+  const dev = spec.pod?.name ?? spec.id.ifName
+  const untilMs = Date.now() + detectionMs
+  for (;;) {
+    const { stdout } = await machine.ask({
+      file: 'nsenter',
+      args: ['--net=/proc/self/fd/3', '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', dev],
+      netnsFd: netns.fd,
+    })
+    const entries = readDocuments(stdout).flatMap(({ addr_info }) =>
+      Array.isArray(addr_info) ? (addr_info as Record<string, unknown>[]) : [],
+    )
+    const duplicate = entries.find((entry) => entry['dadfailed'] === true)
+    if (duplicate !== undefined) {
+      const message = `${bareAddress(String(duplicate['local']))} on ${dev} is in use by another machine`
+      throw new CniError(Code.commandFailed, 'duplicate-address', message, {
+        details:
+          'duplicate address detection (enabledad) found it; a duplicate link-local address means a duplicate MAC',
+      })
+    }
+    if (!entries.some((entry) => entry['tentative'] === true)) return
+    if (Date.now() > untilMs) {
+      const message = `addresses of ${dev} are still tentative after ${detectionMs} ms`
+      throw new CniError(Code.commandFailed, 'address-tentative', message, {
+        details: 'duplicate address detection (enabledad) has not ended',
+      })
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}

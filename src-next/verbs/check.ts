@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// CHECK: links, addresses and routes are compared with prevResult, since later plugins of the list may have changed them;
+// rules, queues, reservations, hairpin and sysctls with the record. Every difference is named at once.
+
+import { bareAddress, familyOf, networkText } from '../cni/addresses.ts'
+import type { Call } from '../cni/call.ts'
+import { CniError, Code, configError } from '../cni/errors.ts'
+import type { Result } from '../cni/results.ts'
+import { makesInterface, type NetworkConf } from '../config/network-conf.ts'
+import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
+import { keepBridgeOps } from '../drivers/bridge.ts'
+import { everyElement } from '../drivers/every-element.ts'
+import type { AttachmentId, NetworkSpec, Spec } from '../drivers/spec.ts'
+import { missingAccepts } from '../features/host-accept.ts'
+import { delegate } from '../ipam/delegate.ts'
+import { differencesOf, toolOf } from '../kernel/batch.ts'
+import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '../kernel/look.ts'
+import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
+import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
+import type { Observed, ObservedTable } from '../kernel/observed.ts'
+import { elementOps, forwardingKey, type Op } from '../kernel/operation.ts'
+import { readSysctl } from '../kernel/proc.ts'
+import type { Machine } from '../process/machine.ts'
+import { addressesDirectory, finishedFile } from '../state/layout.ts'
+import { findRecord, readNetwork, recordFormat } from '../state/records.ts'
+import { holdsAddress, holdsPort, portName } from '../state/reservations.ts'
+import type { Context } from './context.ts'
+import { checkLoopback } from './loopback.ts'
+
+export async function check(call: Call, conf: NetworkConf, context: Context): Promise<void> {
+  if (conf.mode === 'loopback') return await checkLoopback(call, context)
+  const id = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+  const netns = conf.mode === 'ipam' ? undefined : context.machine.openNetns(call.netns)
+  try {
+    const record = findRecord(id)
+    if (record === undefined) throw differs(id, [`no record of this attachment in ${finishedFile(id)}`])
+    if (record.format !== recordFormat) {
+      process.stderr.write(
+        `trestle: CHECK: the record of ${id.ifName} has format ${record.format}: nothing is compared\n`,
+      )
+      return
+    }
+    const { spec } = record
+    const differences =
+      spec === undefined
+        ? [`the ADD of ${id.ifName} was not finished`]
+        : await compare(spec, conf, call, netns, context.machine)
+    if (differences.length > 0) throw differs(id, differences)
+    if (conf.ipam.kind === 'delegated')
+      await delegate(context.machine, { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin })
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+function differs({ ifName, containerId }: AttachmentId, differences: readonly string[]): CniError {
+  const message = `${ifName} of container ${containerId} is not as it was set up: ${differences.length} ${differences.length === 1 ? 'difference' : 'differences'}`
+  return new CniError(Code.checkFailed, 'attachment-differs', message, {
+    details: [...new Set(differences)].join('\n'),
+  })
+}
+
+async function compare(
+  spec: Spec,
+  conf: NetworkConf,
+  call: Call,
+  netns: OpenNetns | undefined,
+  machine: Machine,
+): Promise<readonly string[]> {
+  const reservations = missingReservations(spec)
+  if (conf.mode === 'ipam' || netns === undefined) return reservations
+  const result = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
+  const wanted = makesInterface(conf) ? expectedSpec(spec, result, call) : spec
+  const network = spec.network && (readNetwork(spec.network) ?? spec.network)
+  const ops = [...networkOps(network, wanted), ...opsOf(wanted)]
+  let observed = await look(ops, wanted, netns, machine)
+  let found = differencesIn(ops, observed)
+  // A set that is being filled again lists empty for a moment (net/netfilter/nft_set_pipapo.c).
+  if (found.some((line) => line.startsWith('element '))) {
+    observed = { ...observed, tables: await lookAtTables(ops, machine) }
+    found = differencesIn(ops, observed)
+  }
+  reportOtherVersion(observed)
+  const missing = missingFromResult(result, call, observed)
+  const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
+  return [...missing, ...found, ...reservations, ...accepts]
+}
+
+function missingReservations({ id, mode, addresses, hostPorts }: Spec): readonly string[] {
+  const isReserved = mode !== 'chained'
+  const lost = isReserved
+    ? addresses.map(({ address }) => bareAddress(address)).filter((address) => !holdsAddress(id, address))
+    : []
+  const ports = (hostPorts?.ports ?? []).filter((port) => !holdsPort(id, port))
+  return [
+    ...lost.map((address) => `the reservation of ${address} is missing in ${addressesDirectory(id.network)}`),
+    ...ports.map((port) => `the reservation of host port ${portName(port)} is missing`),
+  ]
+}
+
+/** The spec with what prevResult says of the interface. Throws CniError 7 for a result that is not of this pod. */
+function expectedSpec(spec: Spec, result: Result, call: Call): Spec {
+  const own = result.interfaces.find(({ name, sandbox }) => name === call.ifName && sandbox)
+  if (spec.pod === undefined) return spec
+  const path = ['prevResult']
+  if (own === undefined)
+    throw configError(path, `prevResult has no interface ${call.ifName}`, {
+      id: 'prev-result-invalid',
+      hint: 'CHECK gets the result of this ADD',
+    })
+  if (own.sandbox !== call.netns)
+    throw configError(path, `Sandbox in prevResult ${own.sandbox} doesn't match configured netns: ${call.netns}`, {
+      id: 'prev-result-invalid',
+      hint: 'CHECK gets the result of this ADD',
+    })
+  const hostEnd = spec.host?.name
+  if (hostEnd !== undefined && !result.interfaces.some(({ name, sandbox }) => name === hostEnd && !sandbox))
+    throw configError(path, `prevResult has no interface ${hostEnd}`, {
+      id: 'prev-result-invalid',
+      hint: 'CHECK gets the result of this ADD',
+    })
+  const mac = own.mac?.toLowerCase() ?? spec.pod.mac
+  const named = new Set(result.ips.map(({ address }) => address))
+  const routes = new Set(result.routes.map(({ dst }) => networkText(dst)))
+  return {
+    ...spec,
+    pod: { ...spec.pod, mac, mtu: own.mtu ?? spec.pod.mtu },
+    addresses: spec.addresses.filter(({ address }) => named.has(address)),
+    // A later plugin may have moved a default route into a table of its own.
+    defaultRoutes: spec.defaultRoutes.filter(({ dst }) => routes.has(dst)),
+  }
+}
+
+/** What the network shares, as far as this attachment depends on it. */
+function networkOps(network: NetworkSpec | undefined, spec: Spec): readonly Op[] {
+  if (network === undefined) return []
+  const forward = network.forwarding.map((family): Op => {
+    return { place: 'host', kind: 'sysctl.set', key: forwardingKey(family), value: '1', when: 'first', why: 'forward' }
+  })
+  const elements = everyElement([network], [], undefined)
+  const all = [...elements, ...sharedElements(spec)]
+  const hasAccept = network.accept !== undefined
+  const tables = new Set(
+    [...all, ...opsOf(spec).flatMap((op) => ('element' in op ? [op.element] : []))].map(({ set }) => tableOf(set)),
+  )
+  const bases = [...tables].map(
+    (table): Op => ({ place: 'host', kind: 'table.set', table, isEmptied: false, hasAccept, why: 'rules' }),
+  )
+  return [...forward, ...(network.bridge ? keepBridgeOps(network.bridge) : []), ...bases, ...elementOps(all)]
+}
+
+/** One look: host links, the pod, our tables, queues; VLANs where there are any. At most four processes without VLANs. */
+async function look(ops: readonly Op[], spec: Spec, netns: OpenNetns, machine: Machine): Promise<Observed> {
+  const hostLinks = new Set([
+    ...ownLinks(spec),
+    ...ops.flatMap((op) => (op.place === 'host' && 'dev' in op ? [op.dev] : [])),
+  ])
+  if (spec.macvlan !== undefined) hostLinks.add(spec.macvlan.master)
+  const queueLinks = new Set(ops.flatMap((op) => (toolOf(op) === 'tc' && 'dev' in op ? [op.dev] : [])))
+  const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'pod' ? [op.key] : []))
+  const hostKeys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'host' ? [op.key] : []))
+  const ruleFamilies = [...new Set(ops.flatMap((op) => (op.kind === 'rule.add' ? [familyOf(op.from)] : [])))]
+  const hasHostRoutes = ops.some((op) => op.kind === 'route.add' && op.place === 'host')
+  const [host, inPod, tables, queues, vlans] = await Promise.all([
+    lookAtHost(machine, [...hostLinks], hasHostRoutes),
+    lookAtPod(machine, netns, { ruleFamilies, keys: podKeys }),
+    lookAtTables(ops, machine),
+    queueLinks.size === 0 ? undefined : lookAtQueues(machine, [...queueLinks]),
+    ops.some((op) => toolOf(op) === 'bridge') ? lookAtVlans(machine) : undefined,
+  ])
+  return {
+    host,
+    ...inPod,
+    tables,
+    hostSysctls: new Map(hostKeys.map((key) => [key, readSysctl(key)])),
+    ...(queues ? { queues } : {}),
+    ...(vlans ? { vlans } : {}),
+  }
+}
+
+async function lookAtTables(ops: readonly Op[], machine: Machine): Promise<ReadonlyMap<TableFamily, ObservedTable>> {
+  const wanted = new Set(ops.flatMap((op) => (op.kind === 'table.set' ? [op.table] : [])))
+  const found = await Promise.all([...wanted].map(async (table) => [table, await lookAtTable(machine, table)] as const))
+  return new Map(found.flatMap(([table, seen]) => (seen === undefined ? [] : [[table, seen]])))
+}
+
+function differencesIn(ops: readonly Op[], observed: Observed): readonly string[] {
+  // A port that lost its bridge has lost its settings with it (net/bridge/br_if.c, del_nbp): one line says so.
+  const all = ops.flatMap((op) => differencesOf(op, observed).map((line) => ({ op, line })))
+  const unplugged = new Set(
+    all.flatMap(({ op, line }) => (op.kind === 'veth.add' && line.startsWith('bridge of ') ? [op.name] : [])),
+  )
+  const goesWithIt = (op: Op) =>
+    'dev' in op &&
+    unplugged.has(op.dev) &&
+    (op.kind.startsWith('vlan') || (op.kind === 'link.set' && op.set.hairpin !== undefined))
+  return all.filter(({ op }) => !goesWithIt(op)).map(({ line }) => line)
+}
+
+function reportOtherVersion({ tables }: Observed): void {
+  for (const [table, { comments }] of tables ?? []) {
+    const other = comments.find((comment) => /^trestle \d+ /.test(comment) && !comment.startsWith('trestle 100 '))
+    if (other !== undefined)
+      process.stderr.write(
+        `trestle: CHECK: rules of nft table ${table} trestle are of another version (${other}) and are not compared\n`,
+      )
+  }
+}
+
+/** Interfaces and addresses of prevResult that later plugins have added are theirs; those of the pod have to be there. */
+function missingFromResult(result: Result, call: Call, { pod }: Observed): readonly string[] {
+  if (pod === undefined) return []
+  const lines: string[] = []
+  for (const [index, { name, sandbox }] of result.interfaces.entries()) {
+    if (sandbox !== call.netns) continue
+    const link = pod.links.get(name)
+    if (link === undefined && name !== call.ifName) lines.push(`${name} of prevResult is missing in the pod`)
+    for (const ip of result.ips.filter((each) => each.interface === index)) {
+      if (link !== undefined && !link.addresses.includes(ip.address)) lines.push(`${ip.address} is missing on ${name}`)
+    }
+  }
+  return lines
+}

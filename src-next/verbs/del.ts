@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// DEL: needs container id and interface name only, and succeeds when nothing of the attachment is left.
+
+import type { Call } from '../cni/call.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import type { DelConf } from '../config/network-conf.ts'
+import { hostLinkName, ifbName } from '../drivers/names.ts'
+import type { AttachmentId } from '../drivers/spec.ts'
+import { delegate } from '../ipam/delegate.ts'
+import { releaseHostLocal } from '../ipam/host-local-files.ts'
+import { isNetnsThere } from '../kernel/netns.ts'
+import { linkExists } from '../kernel/proc.ts'
+import { isTaken, namesIn } from '../state/files.ts'
+import { markerFile, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
+import {
+  type AttachmentRecord,
+  allRecords,
+  describeRecord,
+  findFinished,
+  findRecord,
+  isBeingWritten,
+  isDead,
+} from '../state/records.ts'
+import { addressNamesOf, portNamesOf } from '../state/reservations.ts'
+import type { Context } from './context.ts'
+import { detach, detachWithoutRecord, type Removal, reportLeft, settleKilledCalls } from './detach.ts'
+import { delLoopback } from './loopback.ts'
+
+export async function del(call: Call, conf: DelConf, context: Context): Promise<void> {
+  if (conf.isLoopback) return await delLoopback(call, context)
+  const removal: Removal = { path: call.path, stdin: conf.stdin, isOwnCall: true, endsEarly: true }
+  const hasState = requireStateIfThere(conf.name)
+  const errors: CniError[] = []
+  const record = hasState ? findRecordOf(call, conf) : undefined
+  if (hasState)
+    await settleKilledCalls(conf.name, context, { ...removal, isOwnCall: false, endsEarly: false }, record?.id)
+  if (record !== undefined) {
+    refuseWhileWritten(record)
+    errors.push(...(await detach(record, context, removal)))
+  } else errors.push(...(await removeUnrecorded(call, conf, context, removal)))
+  releaseHostLocal(conf.dataDir, conf.name, { containerId: call.containerId, ifName: call.ifName })
+  // What is left stays in the record. A delegated plugin's error is passed on (CNI spec 1.1.0, section 4).
+  const ofPlugin = errors.filter(
+    ({ id }) => id.startsWith('ipam-plugin') || (id === 'command-too-slow' && record?.delegated !== undefined),
+  )
+  for (const error of errors) if (!ofPlugin.includes(error)) reportLeft(error)
+  if (ofPlugin.length > 0) throw new AggregateError(ofPlugin)
+}
+
+/** By the ids; the configuration only guesses the role. */
+function findRecordOf(
+  { containerId, ifName, netns }: Call,
+  { name: network, role }: DelConf,
+): AttachmentRecord | undefined {
+  const roles =
+    role === 'ipam'
+      ? (['ipam'] as const)
+      : role === 'chained'
+        ? (['chained', 'main'] as const)
+        : (['main', 'chained'] as const)
+  for (const each of roles) {
+    const record = findRecord({ network, containerId, ifName, role: each })
+    if (record !== undefined) return record
+  }
+  // Under a new name of the network, where the pod's namespace is gone: a live pod of another network is not meant.
+  if (role === 'ipam' || isNetnsThere(netns)) return undefined
+  return allRecords().find(
+    (record) =>
+      record.id.containerId === containerId &&
+      record.id.ifName === ifName &&
+      record.id.role !== 'ipam' &&
+      isDead(record),
+  )
+}
+
+/** An ADD of the attachment is at work. A removal that another call has begun is taken over. */
+function refuseWhileWritten(record: AttachmentRecord): void {
+  if (record.isLeaving || findFinished(record.id) !== undefined || !isBeingWritten(record)) return
+  const message = `${describeRecord(record)} is being attached by process ${record.writer.pid}`
+  throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
+}
+
+/** Without a record a second DEL starts no process: it looks only where something says that there may be more. */
+async function removeUnrecorded(
+  call: Call,
+  conf: DelConf,
+  context: Context,
+  removal: Removal,
+): Promise<readonly CniError[]> {
+  const { containerId, ifName } = call
+  const errors: CniError[] = []
+  const roles = conf.role === 'ipam' ? (['ipam'] as const) : (['main', 'chained'] as const)
+  for (const role of roles) {
+    const id: AttachmentId = { network: conf.name, containerId, ifName, role }
+    if (mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, removal)))
+  }
+  if (conf.delegatedIpam !== undefined) {
+    try {
+      await delegate(context.machine, { type: conf.delegatedIpam, verb: 'DEL', path: call.path, stdin: conf.stdin })
+    } catch (error) {
+      errors.push(error as CniError)
+    }
+  }
+  return errors
+}
+
+function mayHaveMore(id: AttachmentId): boolean {
+  if (id.role !== 'ipam' && (linkExists(ifbName(id)) || (id.role === 'main' && linkExists(hostLinkName(id)))))
+    return true
+  if (addressNamesOf(id).length > 0 || portNamesOf(id).length > 0) return true
+  const name = recordName(id)
+  if (namesIn(`${stateRoot()}/damaged`).some((each) => each.includes(name))) return true
+  // Where state was lost, or there never was any: elements may be all that is left.
+  return id.role !== 'ipam' && isTaken(stateRoot()) && !isTaken(markerFile())
+}

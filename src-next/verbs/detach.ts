@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removes one attachment: its part in the pod, its links and elements, its reservations, its record. DEL, the undo of a
+// failed ADD, what a killed call left, a dead holder of an address, GC and `trestle gc` are all this function.
+
+import { CniError, Code, oneLine, toCniError } from '../cni/errors.ts'
+import { ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
+import { homecomingOf } from '../drivers/host-device.ts'
+import { attachmentDigest, hostLinkName, ifbName } from '../drivers/names.ts'
+import { type AttachmentId, emptySpec, type Spec, sameId } from '../drivers/spec.ts'
+import { flushFlowsAfter } from '../features/flows.ts'
+import { delegate, stdinForDel } from '../ipam/delegate.ts'
+import { elementKey } from '../kernel/elements.ts'
+import { lookAtHost, lookAtPod, lookAtTable } from '../kernel/look.ts'
+import { closeNetns, netnsState, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
+import { linkExists, linkIndex } from '../kernel/proc.ts'
+import { hasEnded, ownIdentity } from '../process/clock.ts'
+import { endKilledCalls } from '../process/killed-calls.ts'
+import { stepsToRemove } from '../process/order.ts'
+import { isDiskRefusal } from '../state/files.ts'
+import { attachmentLockFile, machineLockFile } from '../state/layout.ts'
+import { waitForLock, withLock } from '../state/lock.ts'
+import {
+  type AttachmentRecord,
+  allRecords,
+  describeRecord,
+  findFinished,
+  findRecord,
+  forgetRecord,
+  isDead,
+  isSameRecord,
+  pendingRecordsOf,
+  removeFinished,
+  removePending,
+  writePending,
+} from '../state/records.ts'
+import { releaseReservations } from '../state/reservations.ts'
+import type { Context } from './context.ts'
+import { removeIfEmpty } from './remove-network.ts'
+
+/** How a removal is called. */
+export interface Removal {
+  /** Answer before tools have ended (DEL alone). */
+  readonly endsEarly?: boolean
+  /** For a delegated plugin: CNI_PATH, and the configuration of the present call. */
+  readonly path: readonly string[]
+  readonly stdin: string
+  /** The call names this attachment itself: its environment is the plugin's. */
+  readonly isOwnCall?: boolean
+}
+
+/**
+ * Removes the attachment of a record. Returns what failed: that stays in the record, with its address and ports withheld,
+ * for a later call. Throws CniError 11 where even that cannot be written down.
+ */
+export async function detach(
+  record: AttachmentRecord,
+  context: Context,
+  removal: Removal,
+): Promise<readonly CniError[]> {
+  const { id } = record
+  const lock = {
+    file: attachmentLockFile(id),
+    purpose: `remove ${describeRecord(record)}`,
+    deadline: context.deadline,
+    isDispensable: true,
+  }
+  return await withLock(lock, async () => {
+    // Whoever had the lock may have removed it, and another attachment may have the ids by now.
+    const present = findRecord(id)
+    if (present === undefined || !isSameRecord(present, record)) return []
+    markLeaving(present)
+    const spec = present.spec ?? (await specWithoutRecord(id, context))
+    const errors = await removeFromKernel(spec, present, context, removal)
+    errors.push(...(await releaseLease(present, context, removal)))
+    if (errors.length === 0) {
+      releaseReservations(id, {
+        addresses: spec.addresses.map(({ address }) => address.split('/')[0] ?? ''),
+        ports: spec.hostPorts?.ports ?? [],
+      })
+      forgetRecord(id)
+    } else noteLeft(present, errors)
+    if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, context)))
+    return errors
+  })
+}
+
+/** What there is of an attachment without a record, by its ids, by the comments of elements, and by reservations. */
+export async function detachWithoutRecord(
+  id: AttachmentId,
+  context: Context,
+  removal: Removal,
+): Promise<readonly CniError[]> {
+  const lock = {
+    file: attachmentLockFile(id),
+    purpose: `remove ${id.ifName} of ${id.containerId}`,
+    deadline: context.deadline,
+    isDispensable: true,
+  }
+  return await withLock(lock, async () => {
+    let spec: Spec
+    try {
+      spec = await specWithoutRecord(id, context)
+    } catch (error) {
+      return [toCniError(error)]
+    }
+    const record = { format: 0, id, writer: ownIdentity(), netns: { path: '', inode: 0 }, createdAt: '' }
+    const errors = await removeFromKernel(spec, record, context, removal)
+    if (errors.length === 0) releaseReservations(id)
+    return errors
+  })
+}
+
+/** A set-up that runs beside us leaves a marked record out: it would add the elements again. */
+function markLeaving(record: AttachmentRecord): void {
+  try {
+    writePending({ ...record, isLeaving: true, writer: ownIdentity() })
+    removeFinished(record.id)
+  } catch (error) {
+    // On a full disk names can be unlinked, but nothing is written.
+    if (!isDiskRefusal(error)) throw error
+  }
+}
+
+function noteLeft(record: AttachmentRecord, errors: readonly CniError[]): void {
+  const left = errors.map(({ message }) => message)
+  try {
+    writePending({ ...record, isLeaving: true, writer: ownIdentity(), left })
+  } catch (cause) {
+    const message = `what is left of ${describeRecord(record)} cannot be written down: ${(cause as Error).message}`
+    throw new CniError(Code.tryAgainLater, 'cleanup-not-recorded', message, { details: left.join('\n'), cause })
+  }
+}
+
+/** The spec that the kernel shows: links by their names, elements by their comments. */
+async function specWithoutRecord(id: AttachmentId, { machine }: Context): Promise<Spec> {
+  const [host, ifb] = [hostLinkName(id), ifbName(id)]
+  const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
+  const digest = ` ${attachmentDigest(id)}`
+  const kept = tables.flatMap((table) => table?.elements ?? []).filter(({ comment }) => comment.endsWith(digest))
+  const end = (name: string) => ({ name, mac: '', mtu: 0 })
+  const shaper = { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' }
+  return {
+    ...emptySpec(id, id.role === 'main' ? 'bridge' : id.role),
+    kept,
+    ...(id.role === 'main' ? { host: end(host) } : {}),
+    ...(id.role !== 'ipam' && linkExists(ifb) ? { bandwidth: { link: host, mtu: 0, egress: shaper } } : {}),
+  }
+}
+
+async function removeFromKernel(
+  spec: Spec,
+  record: AttachmentRecord,
+  context: Context,
+  { endsEarly = false }: Removal,
+): Promise<CniError[]> {
+  const { machine, deadline } = context
+  const errors: CniError[] = []
+  const hasElements = ownElements(spec).length > 0
+  // A set-up that read the records before ours was marked would add the elements again.
+  if (hasElements) await waitForLock({ file: machineLockFile(), purpose: 'remove rules', deadline })
+  const netns = netnsState(record.netns) === 'live' ? openNetnsIfThere(record.netns.path) : undefined
+  try {
+    errors.push(...(await bringDeviceHome(spec, netns, context)))
+    const present = withoutLostLink(withoutOthersElements(spec))
+    const links = ownLinks(present).filter(linkExists)
+    const group = 0x40000000 + process.pid
+    const ops = undoOf(present, links, group).filter((op) => op.place === 'host' || netns !== undefined)
+    const { errors: refused } = await machine.run(stepsToRemove(ops), { netns, goesOn: true, endsEarly })
+    errors.push(...refused)
+    await flushFlowsAfter(machine, spec.hostPorts?.ports ?? [])
+  } finally {
+    closeNetns(netns)
+  }
+  return errors
+}
+
+/** A chained host link of the same name may be another pod's by now: its queues stay. */
+function withoutLostLink(spec: Spec): Spec {
+  const { hostLink, hostIndex } = spec.chained ?? {}
+  const isLost = hostLink !== undefined && hostIndex !== undefined && linkIndex(hostLink) !== hostIndex
+  if (!isLost) return spec
+  const { bandwidth, chained: _, ...rest } = spec
+  return {
+    ...rest,
+    chained: {},
+    ...(bandwidth?.egress ? { bandwidth: { link: '', mtu: 0, egress: bandwidth.egress } } : {}),
+  }
+}
+
+/**
+ * An address that is not from our pool may be another pod's before the DEL of its first one: elements that another record
+ * needs stay.
+ */
+function withoutOthersElements(spec: Spec): Spec {
+  const isOurs = spec.mode !== 'chained' && !spec.network?.allowOverlap
+  if (isOurs || ownElements(spec).length === 0) return spec
+  const others = allRecords().filter(
+    ({ id, isLeaving, spec: other }) => !isLeaving && other !== undefined && !sameId(id, spec.id),
+  )
+  const needed = new Set(
+    others.flatMap(({ spec: other }) => (other === undefined ? [] : ownElements(other).map(elementKey))),
+  )
+  return { ...spec, kept: ownElements(spec).filter((element) => !needed.has(elementKey(element))) }
+}
+
+/** DEL moves a host device back to the host's namespace and restores its name. */
+async function bringDeviceHome(
+  spec: Spec,
+  netns: OpenNetns | undefined,
+  { machine }: Context,
+): Promise<readonly CniError[]> {
+  const { id, device } = spec
+  if (device === undefined || device.driver !== undefined) return []
+  const deadlineMs = Date.now() + 2000
+  for (;;) {
+    const [host, pod] = await Promise.all([
+      lookAtHost(machine, 'all').then(({ links }) => links),
+      netns && lookAtPod(machine, netns).then((seen) => seen.pod.links),
+    ])
+    const { ops, missing, isAwaited } = homecomingOf(id, device, host, pod)
+    // The kernel brings a device of the machine home when nothing uses the namespace any more.
+    if (isAwaited && Date.now() < deadlineMs) {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      continue
+    }
+    if (missing?.includes('is in the pod still'))
+      return [new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', missing)]
+    if (missing !== undefined) process.stderr.write(`trestle: ${missing}\n`)
+    const { errors } = await machine.run(stepsToRemove(ops), { netns, goesOn: true })
+    return errors
+  }
+}
+
+/** The delegated plugin's DEL, with the configuration of its ADD. It comes behind all of our own. */
+async function releaseLease(
+  { id, netns, delegated }: AttachmentRecord,
+  { machine }: Context,
+  removal: Removal,
+): Promise<readonly CniError[]> {
+  if (delegated === undefined) return []
+  const stdin = stdinForDel(delegated.stdin, removal.stdin)
+  const of = removal.isOwnCall ? {} : { of: { id, netns: netns.path } }
+  try {
+    await delegate(machine, { type: delegated.type, verb: 'DEL', path: removal.path, stdin, ...of })
+    return []
+  } catch (error) {
+    return [toCniError(error)]
+  }
+}
+
+/**
+ * Removes what calls of the network that were killed have left, and what earlier removals could not. `own`: the record
+ * of the present call. A failure is reported and stops nothing.
+ */
+export async function settleKilledCalls(
+  network: string,
+  context: Context,
+  removal: Removal,
+  own?: AttachmentId,
+): Promise<void> {
+  for (const record of pendingRecordsOf(network)) {
+    if ((own !== undefined && sameId(record.id, own)) || !hasEnded(record.writer, Date.parse(record.createdAt)))
+      continue
+    // Without CNI_PATH a lease of another plugin cannot be given back: a later call of the network does.
+    if (record.delegated !== undefined && removal.path.length === 0) continue
+    await settleOne(record, context, removal)
+  }
+}
+
+async function settleOne(record: AttachmentRecord, context: Context, removal: Removal): Promise<void> {
+  try {
+    await endKilledCalls(record.writer, context.deadline.endsAtMs)
+    // A second ADD of a live attachment was about to be refused when it was killed: it has nothing of its own.
+    if (findFinished(record.id) !== undefined && record.spec === undefined) return removePending(record.id)
+    const errors = await detach(record, context, removal)
+    for (const error of errors) reportLeft(error)
+  } catch (error) {
+    reportLeft(error as Error)
+  }
+}
+
+export function reportLeft(error: Error): void {
+  process.stderr.write(`trestle: pending cleanup: ${oneLine(error.message)}\n`)
+}
+
+/** Tears down a dead holder of an address or port; false where it lives, or where something of it is left. */
+export function settleDeadWith(context: Context, removal: Removal): (holder: AttachmentRecord) => Promise<boolean> {
+  return async (holder) => {
+    // The reservation is the intent record: what the attachment has stands in its own record.
+    const record = findRecord(holder.id) ?? holder
+    if (!isDead(record) && !(record.isLeaving && hasEnded(record.writer, Date.parse(record.createdAt)))) return false
+    if (findRecord(holder.id) === undefined)
+      return (await detachWithoutRecord(holder.id, context, removal)).length === 0
+    return (await detach(record, context, removal)).length === 0
+  }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removes what a network shared: its bridge, if trestle made it and nobody else uses it, and its rules.
+
+import { type CniError, toCniError } from '../cni/errors.ts'
+import { everyElement } from '../drivers/every-element.ts'
+import { isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
+import { type BridgeSpec, isSameNetwork, type NetworkSpec } from '../drivers/spec.ts'
+import { settleAccepts } from '../features/host-accept.ts'
+import { readCluster } from '../features/network-elements.ts'
+import { lookAtHost } from '../kernel/look.ts'
+import { type Element, tableName, tableOf } from '../kernel/nft-table.ts'
+import { elementOps, type Op } from '../kernel/operation.ts'
+import type { Machine } from '../process/machine.ts'
+import { stepsToAdd, stepsToRemove } from '../process/order.ts'
+import { readableText } from '../state/files.ts'
+import { clusterFile, machineLockFile } from '../state/layout.ts'
+import { withLock } from '../state/lock.ts'
+import { allRecords, knownNetworks, recordsOf, removeNetwork } from '../state/records.ts'
+import type { Context } from './context.ts'
+
+/**
+ * Removes the network where no attachment has a record. A new ADD writes its record first and then waits for the
+ * machine's lock: it either is seen here, or finds the network gone and sets it up.
+ */
+export async function removeIfEmpty(network: NetworkSpec, context: Context): Promise<readonly CniError[]> {
+  const lock = {
+    file: machineLockFile(),
+    purpose: `remove the empty network ${network.name}`,
+    deadline: context.deadline,
+    isDispensable: true,
+  }
+  try {
+    return await withLock(lock, async () => {
+      const isOwn = recordsOf(network.name).some(({ id }) => id.role === network.role)
+      return isOwn ? [] : await removeShared([network], context.machine)
+    })
+  } catch (error) {
+    return [toCniError(error)]
+  }
+}
+
+/** Removes bridges and rules of networks that have no attachments. */
+export async function removeShared(gone: readonly NetworkSpec[], machine: Machine): Promise<readonly CniError[]> {
+  const records = allRecords()
+  const left = knownNetworks(records).filter((network) => !gone.some((each) => isSameNetwork(each, network)))
+  for (const network of gone) removeNetwork(network)
+  const isUsed = ({ name }: BridgeSpec) => left.some(({ bridge }) => bridge?.name === name)
+  const bridges = gone.flatMap(({ bridge }) =>
+    bridge === undefined || bridge.isForeign || isUsed(bridge) ? [] : [bridge],
+  )
+  const errors = [...(await removeBridges(bridges, machine))]
+  const specs = records.flatMap(({ spec, isLeaving }) => (spec === undefined || isLeaving ? [] : [spec]))
+  const elements = everyElement(left, specs, readCluster(readableText(clusterFile()) ?? ''))
+  const { errors: refused } = await machine.run(
+    stepsToAdd(
+      refill(
+        elements,
+        left.some(({ accept }) => accept !== undefined),
+      ),
+    ),
+    { goesOn: true },
+  )
+  // Without a table there is nothing to refill.
+  errors.push(...refused.filter((error) => !('reason' in error) || error.reason !== 'absent'))
+  try {
+    await settleAccepts(machine, left)
+  } catch (error) {
+    errors.push(toCniError(error))
+  }
+  return errors
+}
+
+/** Writes the rules again with the elements of those who are left. */
+function refill(elements: readonly Element[], hasAccept: boolean): readonly Op[] {
+  const tables = (['inet', 'bridge'] as const).filter(
+    (table) => table === 'inet' || elements.some(({ set }) => tableOf(set) === table),
+  )
+  const base = tables.map(
+    (table): Op => ({
+      place: 'host',
+      kind: 'table.set',
+      table,
+      isEmptied: true,
+      hasAccept,
+      why: `set up the nft table ${table} ${tableName}`,
+    }),
+  )
+  return [...base, ...elementOps(elements)]
+}
+
+/** Bridges with a port of somebody else stay. A VLAN's gateway link goes with its bridge, or alone (without a name). */
+export async function removeBridges(bridges: readonly BridgeSpec[], machine: Machine): Promise<readonly CniError[]> {
+  if (bridges.length === 0) return []
+  const { links } = await lookAtHost(machine, 'all')
+  const ops: Op[] = []
+  for (const { name, vlanGateway } of bridges) {
+    const ports = [...links.values()].filter(
+      ({ master, name: port }) => master === name && port !== vlanGateway?.peer && !isPodLinkName(port),
+    )
+    const isOurs = links.get(name)?.alias === ownBridgeAlias
+    if (vlanGateway !== undefined && links.has(vlanGateway.name)) ops.push(removal(vlanGateway.name))
+    if (isOurs && ports.length === 0) ops.push(removal(name))
+  }
+  const { errors } = await machine.run(stepsToRemove(ops), { goesOn: true })
+  return errors
+}
+
+function removal(dev: string): Op {
+  return { place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why: `remove ${dev}` }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets up everything that attachments share, for all networks: bridges, forwarding, rules, accepts, and what live pods
+// have lost on the host. From the configuration and the live records, under the machine's lock. ADD calls it when its own
+// batches show that something is missing; `trestle restore` is the same function without a network of its own.
+
+import { contains, familyOf, overlaps, toCidr } from '../cni/addresses.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import { opsOf } from '../drivers/attachment.ts'
+import { keepBridgeOps, makeBridgeOps, plugOps } from '../drivers/bridge.ts'
+import { everyElement } from '../drivers/every-element.ts'
+import { bridgeMac, isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
+import { type BridgeSpec, isSameNetwork, type NetworkSpec, type Spec } from '../drivers/spec.ts'
+import { unique } from '../drivers/subnets.ts'
+import { settleAccepts } from '../features/host-accept.ts'
+import { readCluster } from '../features/network-elements.ts'
+import { vlanGatewayOps } from '../features/vlan.ts'
+import { differencesOf } from '../kernel/batch.ts'
+import { readShownTable } from '../kernel/elements.ts'
+import { lookAtHost, lookAtQueues } from '../kernel/look.ts'
+import { CommandError } from '../kernel/messages.ts'
+import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
+import type { ObservedLink, Place } from '../kernel/observed.ts'
+import { elementOps, forwardingKey, type Op } from '../kernel/operation.ts'
+import { machineId } from '../kernel/proc.ts'
+import type { Machine } from '../process/machine.ts'
+import { stepsToAdd } from '../process/order.ts'
+import { readableText } from '../state/files.ts'
+import { clusterFile, machineLockFile } from '../state/layout.ts'
+import { withLock } from '../state/lock.ts'
+import {
+  type AttachmentRecord,
+  allRecords,
+  isDead,
+  knownNetworks,
+  readNetwork,
+  writeNetwork,
+} from '../state/records.ts'
+import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
+import type { Context } from './context.ts'
+import { removeBridges } from './remove-network.ts'
+
+/** What a set-up did, for `trestle restore`. */
+export interface SetUpReport {
+  readonly networks: readonly NetworkSpec[]
+  /** What did not hold, in words. */
+  readonly repaired: readonly string[]
+}
+
+/** What a set-up is about to do. */
+export interface SetUpPlan {
+  readonly networks: readonly NetworkSpec[]
+  readonly ops: readonly Op[]
+  readonly repaired: readonly string[]
+  /** Bridges of ours that no network has any more. */
+  readonly unused: readonly BridgeSpec[]
+}
+
+/**
+ * Sets up `wanted` with everything else, and writes it down. Returns it as it is there: a bridge that another program
+ * made keeps its MAC and MTU. Throws CniError 108 for a bridge that cannot be used, 110 for ranges.
+ */
+export async function setUpNetwork(wanted: NetworkSpec, context: Context): Promise<NetworkSpec> {
+  const purpose = `set up what the attachments of network ${wanted.name} share`
+  return await withLock({ file: machineLockFile(), purpose, deadline: context.deadline }, async () => {
+    const { networks } = await setUpAll(wanted, context)
+    const own = networks.find((network) => isSameNetwork(network, wanted)) ?? wanted
+    writeNetwork(own)
+    return own
+  })
+}
+
+/** The same for all that is written down: after a flush, or after another program's change. */
+export async function restoreNetworks(context: Context): Promise<SetUpReport> {
+  const lock = { file: machineLockFile(), purpose: 'restore all networks', deadline: context.deadline }
+  return await withLock(lock, () => setUpAll(undefined, context))
+}
+
+async function setUpAll(wanted: NetworkSpec | undefined, context: Context): Promise<SetUpReport> {
+  const { machine } = context
+  if (isStateLost()) await recoverLostState(machine)
+  const plan = await planSetUp(wanted, machine)
+  if (plan.unused.length > 0) await removeBridges(plan.unused, machine)
+  await runSetUp(machine, plan)
+  await settleAccepts(machine, plan.networks)
+  markState()
+  return plan
+}
+
+/** Decides what is to be done, by one look. */
+export async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Promise<SetUpPlan> {
+  const records = allRecords()
+  const known = knownNetworks(records)
+  const before = wanted && known.find((network) => isSameNetwork(network, wanted))
+  const live = records.filter(
+    (record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record),
+  )
+  const host = await lookAtHost(machine, 'all', true)
+  const own =
+    wanted &&
+    decideNetwork(wanted, before, { live, others: known.filter((network) => !isSameNetwork(network, wanted)), host })
+  const networks = [
+    ...known.filter((network) => wanted === undefined || !isSameNetwork(network, wanted)),
+    ...(own ? [own] : []),
+  ]
+  const specs = live.flatMap(({ spec }) => spec ?? [])
+  // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
+  const isUsed = (network: NetworkSpec) =>
+    network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network))
+  const linkOps = [
+    ...networks.filter(isUsed).flatMap((network) => networkOps(network, specs, host)),
+    ...(await missingHostOps(specs, host, machine)),
+  ]
+  const ruleOps = await rulesAgain(networks.filter(isUsed), specs, machine)
+  const repaired =
+    wanted === undefined ? linkOps.filter((op) => differencesOf(op, { host }).length > 0).map(({ why }) => why) : []
+  return { networks, ops: [...linkOps, ...ruleOps], repaired, unused: unusedBridges(before, own, networks, host) }
+}
+
+/** The network as it is to be: `wanted`, with what was learned before. */
+export function mergeNetwork(wanted: NetworkSpec, known: NetworkSpec | undefined): NetworkSpec {
+  if (
+    known === undefined ||
+    !wanted.isLearned ||
+    known.kept !== undefined ||
+    known.bridge?.name !== wanted.bridge?.name
+  )
+    return wanted
+  const union = (a: readonly string[] = [], b: readonly string[] = []) => unique([...a, ...b])
+  const { bridge, masquerade, accept } = wanted
+  return {
+    ...wanted,
+    ranges: union(known.ranges, wanted.ranges),
+    gateways: union(known.gateways, wanted.gateways),
+    forwarding: [...new Set([...known.forwarding, ...wanted.forwarding])].sort(),
+    hairpin: union(known.hairpin, wanted.hairpin),
+    ...(bridge ? { bridge: { ...bridge, addresses: union(known.bridge?.addresses, bridge.addresses) } } : {}),
+    ...(masquerade
+      ? {
+          masquerade: {
+            sources: union(known.masquerade?.sources, masquerade.sources),
+            keep: union(known.masquerade?.keep, masquerade.keep),
+          },
+        }
+      : {}),
+    ...(accept
+      ? {
+          accept: {
+            ...accept,
+            subnets: union(known.accept?.subnets, accept.subnets),
+            to: union(known.accept?.to, accept.to),
+            from: union(known.accept?.from, accept.from),
+          },
+        }
+      : {}),
+  }
+}
+
+/** Whether the network stands as it is wanted, by what was written down when it was set up. */
+export function isSetUp(wanted: NetworkSpec): boolean {
+  const known = readNetwork(wanted)
+  if (known === undefined) return false
+  const { format: _, ...written } = known as NetworkSpec & { format?: number }
+  return JSON.stringify(mergeNetwork(wanted, known)) === JSON.stringify(written)
+}
+
+interface Around {
+  readonly live: readonly AttachmentRecord[]
+  readonly others: readonly NetworkSpec[]
+  readonly host: Place
+}
+
+/** Compares with the last set-up and with the node. Throws CniError 108 or 110. */
+function decideNetwork(wanted: NetworkSpec, before: NetworkSpec | undefined, around: Around): NetworkSpec {
+  if (before !== undefined && before.kept === undefined) refuseChange(wanted, before, around.live)
+  if (!wanted.allowOverlap) refuseOverlap(wanted, before, around)
+  const merged = mergeNetwork(wanted, before)
+  return merged.bridge === undefined
+    ? merged
+    : { ...merged, bridge: decideBridge(merged, merged.bridge, before, around) }
+}
+
+/** What goes or changes and has pods is refused; what is new is added, and what has no pods is changed at once. */
+function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly AttachmentRecord[]): void {
+  const pods = live.filter(({ spec }) => spec?.network !== undefined && isSameNetwork(spec.network, before))
+  const inRange = (range: string) =>
+    pods.filter(({ spec }) =>
+      spec?.addresses.some(
+        ({ address }) =>
+          familyOf(address) === familyOf(range) &&
+          contains(toCidr(range), { ...toCidr(address), prefixLength: familyOf(address) === 4 ? 32 : 128 }),
+      ),
+    )
+  const refuse = (what: string, count: number) => {
+    const message = `network ${wanted.name} is set up with ${what}, with ${count} ${count === 1 ? 'pod' : 'pods'}`
+    throw new CniError(Code.rangeConflict, 'network-changed', message, {
+      details:
+        'a network does not change under its pods: put the former configuration back, or drain the node and delete its remaining pods',
+    })
+  }
+  if (before.mode !== wanted.mode && pods.length > 0) refuse(`mode ${before.mode}, not ${wanted.mode}`, pods.length)
+  if (before.bridge?.name !== wanted.bridge?.name && pods.length > 0)
+    refuse(`bridge ${before.bridge?.name}, not ${wanted.bridge?.name}`, pods.length)
+  if (before.vlan !== wanted.vlan && pods.length > 0)
+    refuse(
+      `VLAN ${before.vlan} (${before.bridge?.vlanGateway?.name ?? before.bridge?.name}), not ${wanted.vlan}`,
+      pods.length,
+    )
+  if (wanted.isLearned || before.isLearned) return
+  for (const range of before.ranges) {
+    const count = inRange(range).length
+    if (!wanted.ranges.includes(range) && count > 0) refuse(`the range ${range}`, count)
+  }
+  for (const gateway of before.gateways) {
+    const isOther = wanted.gateways.length > 0 && !wanted.gateways.includes(gateway)
+    const count = inRange(gateway).length
+    if (isOther && count > 0) refuse(`the gateway ${gateway}`, count)
+  }
+}
+
+/** Ranges are compared where the host has their gateways, or routes to each pod. */
+function placedRanges(network: NetworkSpec): readonly string[] {
+  return network.mode === 'ptp' || network.gateways.length > 0 ? network.ranges : []
+}
+
+/** Refuses a new range that meets an address of another link or a range of another network. Throws CniError 110. */
+function refuseOverlap(wanted: NetworkSpec, before: NetworkSpec | undefined, { others, host }: Around): void {
+  const placed = placedRanges(wanted)
+  const fresh =
+    before === undefined || placedRanges(before).length === 0
+      ? placed
+      : placed.filter((range) => !before.ranges.includes(range))
+  const refuse = (range: string, what: string, cure: string) => {
+    throw new CniError(Code.rangeConflict, 'range-in-use', `the range ${range} overlaps ${what}`, {
+      details: `pods and node would take each other's packets; ${cure}use another range, or set "allowOverlap": true`,
+    })
+  }
+  const ownLinks = new Set(
+    [wanted, before].flatMap((network) => [network?.bridge?.name, network?.bridge?.vlanGateway?.name]),
+  )
+  for (const range of fresh) {
+    for (const other of others.filter((network) => network.role === 'main' && !network.allowOverlap)) {
+      const theirs = placedRanges(other).find((each) => overlaps(toCidr(each), toCidr(range)))
+      const gateway = other.gateways.find((each) => overlaps(toCidr(each), toCidr(range)))
+      const where = other.bridge === undefined ? ` in mode ${other.mode}` : ` on ${other.bridge.name}`
+      if (theirs !== undefined) refuse(range, `${gateway ?? theirs} of network ${other.name}${where}`, '')
+    }
+    const gateways = new Set(
+      [...others, wanted, ...(before ? [before] : [])].flatMap((network) => network.bridge?.addresses ?? []),
+    )
+    for (const link of host.links.values()) {
+      if (isPodLinkName(link.name)) continue
+      const isOwn = ownLinks.has(link.name)
+      const address = link.addresses.find(
+        (each) => overlaps(toCidr(each), toCidr(range)) && !(isOwn || gateways.has(each)),
+      )
+      const hasDefault = host.routes.some(
+        ({ dev, dst }) => dev === link.name && (dst === '0.0.0.0/0' || dst === '::/0'),
+      )
+      const cure = link.name === 'lo' || hasDefault ? '' : `remove ${link.name} (ip link del ${link.name}), `
+      if (address !== undefined) refuse(range, `${address} of ${link.name}`, cure)
+    }
+  }
+}
+
+/** The bridge as it can be: one of another program keeps its MAC and MTU. Throws CniError 108. */
+function decideBridge(
+  network: NetworkSpec,
+  bridge: BridgeSpec,
+  before: NetworkSpec | undefined,
+  { others, host }: Around,
+): BridgeSpec {
+  const link = host.links.get(bridge.name)
+  if (link === undefined) return bridge
+  if (link.kind !== 'bridge') {
+    const details = `it is of kind ${link.kind ?? 'none'}; use another name: "bridge"`
+    throw new CniError(
+      Code.bridgeConflict,
+      'bridge-wrong-kind',
+      `"${bridge.name}" already exists but is not a bridge`,
+      { details },
+    )
+  }
+  if (bridge.vlanFiltering && link.vlanFiltering === false) {
+    const details = `remove it when it has no pods: ip link del ${bridge.name}`
+    throw new CniError(
+      Code.bridgeConflict,
+      'bridge-without-vlans',
+      `bridge ${bridge.name} was made without VLAN filtering`,
+      { details },
+    )
+  }
+  requireNoForeignAddress(network, bridge, before, others, link)
+  const isOurs = link.alias === ownBridgeAlias || link.mac === bridgeMac(bridge.name, machineId())
+  return isOurs ? { ...bridge, mtu: link.mtu } : { ...bridge, mac: link.mac, mtu: link.mtu, isForeign: true }
+}
+
+/** A bridge carries one IPv4 gateway of others, or IPv6 ones that lie apart, only with forceAddress. */
+function requireNoForeignAddress(
+  network: NetworkSpec,
+  bridge: BridgeSpec,
+  before: NetworkSpec | undefined,
+  others: readonly NetworkSpec[],
+  link: ObservedLink,
+): void {
+  const [wanted] = bridge.addresses
+  if (wanted === undefined || bridge.forceAddress || bridge.vlanGateway !== undefined) return
+  const ours = new Set(
+    [...others, network, ...(before ? [before] : [])].flatMap((each) => each.bridge?.addresses ?? []),
+  )
+  for (const own of bridge.addresses) {
+    const isInTheWay = (address: string) =>
+      !address.startsWith('fe80:') &&
+      !ours.has(address) &&
+      familyOf(address) === familyOf(own) &&
+      (familyOf(own) === 4 || overlaps(toCidr(address), toCidr(own)))
+    const foreign = link.addresses.find(isInTheWay)
+    if (foreign === undefined) continue
+    const message = `"${bridge.name}" already has an IP address different from ${own}: ${foreign}`
+    throw new CniError(Code.bridgeConflict, 'bridge-foreign-address', message, {
+      details: `another program gave it that address: ip addr del ${foreign} dev ${bridge.name}; or use another "bridge", or "forceAddress": true`,
+    })
+  }
+}
+
+/** Bridge and forwarding of a network, and the ports of its pods. */
+function networkOps(network: NetworkSpec, specs: readonly Spec[], host: Place): readonly Op[] {
+  const { bridge, forwarding } = network
+  const ops: Op[] = forwarding.map((family) => {
+    return {
+      place: 'host',
+      kind: 'sysctl.set',
+      key: forwardingKey(family),
+      value: '1',
+      when: 'first',
+      why: `forward IPv${family} packets`,
+    }
+  })
+  if (bridge === undefined) return ops
+  const there = host.links.get(bridge.name)
+  if (there === undefined) ops.push(...makeBridgeOps(bridge))
+  if (bridge.vlanGateway !== undefined && (there === undefined || !host.links.has(bridge.vlanGateway.name)))
+    ops.push(...vlanGatewayOps(bridge))
+  ops.push(...staleAddressOps(network, bridge, host), ...keepBridgeOps(bridge))
+  const ports = specs.filter(
+    ({ port, host: end }) =>
+      port?.bridge === bridge.name && end !== undefined && host.links.get(end.name)?.master !== bridge.name,
+  )
+  return [...ops, ...ports.flatMap((spec) => (host.links.has(spec.host?.name ?? '') ? plugOps(spec) : []))]
+}
+
+/** Addresses that a network of ours had before, and with forceAddress those that nobody of ours has. */
+function staleAddressOps(network: NetworkSpec, bridge: BridgeSpec, host: Place): readonly Op[] {
+  const known = knownNetworks().filter((each) => each.bridge?.name === bridge.name)
+  const wanted = new Set(
+    [...known.filter((each) => !isSameNetwork(each, network)), network].flatMap((each) => each.bridge?.addresses ?? []),
+  )
+  const former = known.filter((each) => isSameNetwork(each, network)).flatMap((each) => each.bridge?.addresses ?? [])
+  const dev = bridge.vlanGateway?.name ?? bridge.name
+  const addresses = host.links.get(dev)?.addresses ?? []
+  const stale = addresses.filter(
+    (cidr) => !wanted.has(cidr) && !cidr.startsWith('fe80:') && (bridge.forceAddress || former.includes(cidr)),
+  )
+  return stale.map((cidr) => ({
+    place: 'host',
+    kind: 'address.delete',
+    dev,
+    cidr,
+    tolerate: 'absent',
+    why: `take ${cidr} off ${dev}`,
+  }))
+}
+
+/** What live pods have lost on the host: settings, addresses and routes of their links, and queues. */
+async function missingHostOps(specs: readonly Spec[], host: Place, machine: Machine): Promise<readonly Op[]> {
+  const there = specs.filter(
+    (spec) => spec.host !== undefined && spec.kept === undefined && host.links.has(spec.host.name),
+  )
+  const limited = [...there, ...specs.filter(({ chained }) => chained !== undefined)].flatMap(({ bandwidth }) =>
+    bandwidth === undefined ? [] : [bandwidth.link, ...(bandwidth.egress ? [bandwidth.egress.ifb] : [])],
+  )
+  const names = limited.filter((name) => host.links.has(name))
+  const queues = names.length === 0 ? new Map() : await lookAtQueues(machine, names)
+  const ops: Op[] = []
+  for (const spec of there) {
+    for (const op of opsOf(spec)) {
+      if (op.place !== 'host' || 'element' in op || op.kind === 'veth.add') continue
+      if (op.kind === 'sysctl.set' || differencesOf(op, { host, queues }).length > 0)
+        ops.push({ ...op, tolerate: 'absent' })
+    }
+    if (!host.links.get(spec.host?.name ?? '')?.up)
+      ops.push({
+        place: 'host',
+        kind: 'link.set',
+        dev: spec.host?.name ?? '',
+        set: { up: true },
+        tolerate: 'absent',
+        why: `set ${spec.host?.name} up`,
+      })
+  }
+  return ops
+}
+
+/** All rules and elements, in one transaction that empties the sets first: nothing of anybody who is gone stays. */
+async function rulesAgain(
+  networks: readonly NetworkSpec[],
+  specs: readonly Spec[],
+  machine: Machine,
+): Promise<readonly Op[]> {
+  const elements = everyElement(networks, specs, readCluster(readableText(clusterFile()) ?? ''))
+  const hasAccept = networks.some(({ accept }) => accept !== undefined)
+  const ops: Op[] = []
+  for (const table of ['inet', 'bridge'] as const) {
+    const own = elements.filter(({ set }) => tableOf(set) === table)
+    const seen = await seeTable(machine, table)
+    if (own.length === 0 && seen === undefined) continue
+    // A table that is switched off has no rules in force; a newer version's rules stay.
+    if (seen?.isDormant)
+      ops.push({ place: 'host', kind: 'table.delete', table, why: `replace the nft table ${table} ${tableName}` })
+    const isNewer = seen !== undefined && !seen.isDormant && isNewerVersion(versionOf(seen.comments))
+    if (!isNewer)
+      ops.push({
+        place: 'host',
+        kind: 'table.set',
+        table,
+        isEmptied: true,
+        hasAccept,
+        why: `set up the nft table ${table} ${tableName}`,
+      })
+    ops.push(...elementOps(own))
+  }
+  return ops
+}
+
+async function seeTable(machine: Machine, table: TableFamily) {
+  const output = await machine.ask({ file: 'nft', args: ['-t', 'list', 'table', table, tableName] })
+  return output.code === 0 ? readShownTable(output.stdout) : undefined
+}
+
+async function runSetUp(machine: Machine, { ops }: SetUpPlan): Promise<void> {
+  const outcome = await machine.run(stepsToAdd(ops), {})
+  if (outcome.failed === undefined) return
+  const { error, op, reason } = outcome.failed
+  const table = op !== undefined && 'table' in op ? op.table : undefined
+  // A table with a set of another type under a name of ours: replaced in one transaction.
+  if (table === undefined || !(error instanceof CommandError)) throw bridgeError(op, reason, error)
+  const replaced = ops.flatMap((each): readonly Op[] => {
+    const isOwn = each.kind === 'table.set' && each.table === table
+    return isOwn
+      ? [{ place: 'host', kind: 'table.delete', table, why: `replace the nft table ${table} ${tableName}` }, each]
+      : [each]
+  })
+  const again = await machine.run(stepsToAdd(replaced), {})
+  if (again.failed !== undefined) throw again.failed.error
+}
+
+function bridgeError(op: Op | undefined, reason: string | undefined, error: CniError): CniError {
+  if (op?.kind === 'bridge.add' && op.vlanFiltering && reason === 'invalid') {
+    const details = `${error.details ?? ''}\nthe kernel lacks CONFIG_BRIDGE_VLAN_FILTERING: use a bridge for each VLAN, without "vlan" and "vlanTrunk"`
+    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
+  }
+  if (reason !== 'ipv6-off' || op === undefined || !('dev' in op)) return error
+  const details = `${error.details ?? ''}\nrun sysctl -w net.ipv6.conf.${op.dev}.disable_ipv6=0`
+  return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
+}
+
+/** Bridges of ours that a change of the configuration left without a network. */
+function unusedBridges(
+  before: NetworkSpec | undefined,
+  own: NetworkSpec | undefined,
+  networks: readonly NetworkSpec[],
+  host: Place,
+): readonly BridgeSpec[] {
+  const old = before?.bridge
+  if (old === undefined || own === undefined || old.isForeign) return []
+  const isUsed = (name: string) => networks.some(({ bridge }) => bridge?.name === name)
+  const isGone = old.name !== own.bridge?.name && !isUsed(old.name) && host.links.has(old.name)
+  if (isGone) return [old]
+  const gateway = old.vlanGateway
+  const isOtherVlan =
+    gateway !== undefined && gateway.name !== own.bridge?.vlanGateway?.name && host.links.has(gateway.name)
+  return isOtherVlan ? [{ ...old, name: '' }] : []
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removes what trestle made on this node, to the last rule: bridges, tables, accepts in other firewalls, and the state.
+
+import { type CniError, toCniError } from '../cni/errors.ts'
+import { ownBridgeAlias } from '../drivers/names.ts'
+import type { BridgeSpec } from '../drivers/spec.ts'
+import { readAcceptPlaces, settleAccepts } from '../features/host-accept.ts'
+import { lookAtHost, lookAtTable } from '../kernel/look.ts'
+import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
+import type { Op } from '../kernel/operation.ts'
+import { stepsToRemove } from '../process/order.ts'
+import { removeFile } from '../state/files.ts'
+import { machineLockFile, stateRoot } from '../state/layout.ts'
+import { withLock } from '../state/lock.ts'
+import { type AttachmentRecord, allRecords, knownNetworks } from '../state/records.ts'
+import type { Context } from './context.ts'
+import { detachAll } from './gc.ts'
+import { removeBridges } from './remove-network.ts'
+
+export interface UninstallPlan {
+  readonly pods: readonly AttachmentRecord[]
+  readonly bridges: readonly BridgeSpec[]
+  readonly tables: readonly ('inet' | 'bridge')[]
+  /** In words, for a dry run. */
+  readonly lines: readonly string[]
+}
+
+/** What would be removed. */
+export async function planUninstall({ machine }: Context): Promise<UninstallPlan> {
+  const [pods, { links }] = [allRecords(), await lookAtHost(machine, 'all')]
+  const known = knownNetworks(pods).flatMap(({ bridge }) => bridge ?? [])
+  const bridges = known.filter(({ name, isForeign }) => !isForeign && links.get(name)?.alias === ownBridgeAlias)
+  const tables = (
+    await Promise.all(
+      (['inet', 'bridge'] as const).map(async (table) => ((await lookAtTable(machine, table)) ? [table] : [])),
+    )
+  ).flat()
+  const lines = [
+    ...pods.map(({ id }) => `attachment ${id.ifName} of container ${id.containerId} (network ${id.network})`),
+    ...bridges.map(({ name }) => `link ${name}`),
+    ...readAcceptPlaces().map(
+      ({ family, table, chain }) => `accept of mark ${acceptMarkText} in nft chain ${family} ${table} ${chain}`,
+    ),
+    ...tables.map((table) => `nft table ${table} ${tableName}`),
+    `directory ${stateRoot()}`,
+  ]
+  return { pods, bridges: unique(bridges), tables, lines }
+}
+
+function unique(bridges: readonly BridgeSpec[]): readonly BridgeSpec[] {
+  return [...new Map(bridges.map((bridge) => [bridge.name, bridge])).values()]
+}
+
+/** Removes it. The state goes only when nothing has failed. */
+export async function uninstall(
+  { pods, bridges, tables }: UninstallPlan,
+  context: Context,
+): Promise<readonly CniError[]> {
+  const { machine, deadline } = context
+  const errors = [
+    ...(await detachAll(pods, context, { path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':'), stdin: '' })),
+  ]
+  await withLock({ file: machineLockFile(), purpose: 'uninstall', deadline, isDispensable: true }, async () => {
+    errors.push(...(await removeBridges(bridges, machine)))
+    const ops = tables.map(
+      (table): Op => ({
+        place: 'host',
+        kind: 'table.delete',
+        table,
+        tolerate: 'absent',
+        why: `remove the nft table ${table} ${tableName}`,
+      }),
+    )
+    errors.push(...(await machine.run(stepsToRemove(ops), { goesOn: true })).errors)
+    try {
+      await settleAccepts(machine, [])
+    } catch (error) {
+      errors.push(toCniError(error))
+    }
+  })
+  if (errors.length === 0) removeFile(stateRoot())
+  return errors
+}
