@@ -179,6 +179,8 @@ export interface DelConf {
   /** `main` where the configuration leaves it open: the record knows. */
   readonly role: 'main' | 'chained' | 'ipam'
   readonly isLoopback: boolean
+  /** Modes whose interface the host shows nothing of: without a record only a look into the pod finds it. */
+  readonly inPod?: { readonly mode: 'macvlan' | 'host-device'; readonly device?: string }
   readonly delegatedIpam?: string
   /** Of the reference host-local plugin. */
   readonly dataDir: string

@@ -394,8 +394,16 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
     name,
     role,
     isLoopback: isOwn && mode === 'loopback',
+    ...(isOwn && (mode === 'macvlan' || mode === 'host-device') ? { inPod: { mode, ...deviceName(root) } } : {}),
     ...(role === 'main' && isPluginType(ipamType) && !inProcess.includes(ipamType) ? { delegatedIpam: ipamType } : {}),
     dataDir: typeof dataDir === 'string' && dataDir.startsWith('/') ? dataDir : defaultDataDir,
     stdin,
   }
+}
+
+function deviceName(root: JsonObject): { device?: string } {
+  const device = lookUp(root, 'device')
+  return typeof device === 'string' && (linkNameProblem(device) ?? unsafeNameProblem(device)) === undefined
+    ? { device }
+    : {}
 }

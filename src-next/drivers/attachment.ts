@@ -19,7 +19,7 @@ export function opsOf(spec: Spec): readonly Op[] {
     ...detectionOps(spec),
     ...(driver === undefined ? chainedPodOps(spec) : podOps(spec, driver.isRouted ?? false)),
     ...featureOps('ops', spec),
-    ...(spec.host === undefined ? [] : [ignoreRouters(spec.host.name, 'last')]),
+    ...(spec.host === undefined ? [] : [ignoreRouters(spec.host.name)]),
     ...elementOps([...sharedElements(spec), ...ownElements(spec)]),
   ]
 }

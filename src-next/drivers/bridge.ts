@@ -8,7 +8,7 @@ import { acceptOf } from '../features/firewall.ts'
 import { isTranslated, masqueradeOf } from '../features/masquerade.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import { portVlanOps, portVlansOf, vlanGatewayOf } from '../features/vlan.ts'
-import type { Op } from '../kernel/operation.ts'
+import { forwardingKey, type Op } from '../kernel/operation.ts'
 import type { Decided, Driver, NodeFacts, Parts } from './driver.ts'
 import { ignoreRouters, vethOps } from './interface.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, linkLocalPrefix, ownBridgeAlias } from './names.ts'
@@ -114,18 +114,30 @@ export function makeBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name, mac, mtu, vlanFiltering } = bridge
   return [
     { place: 'host', kind: 'bridge.add', name, mac, mtu, vlanFiltering, why: `create the bridge ${name}` },
-    { place: 'host', kind: 'link.set', dev: name, set: { alias: ownBridgeAlias }, why: `mark ${name} as ours` },
+    markBridge(name),
   ]
 }
 
-/** What holds of a bridge that is there. Every ADD repeats it: as a rule it holds, and costs microseconds. */
-export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
+export function markBridge(name: string): Op {
+  return { place: 'host', kind: 'link.set', dev: name, set: { alias: ownBridgeAlias }, why: `mark ${name} as ours` }
+}
+
+/** What holds on the host wherever a network is set up: forwarding, and the settings of a bridge that is there. */
+export function keepNetworkOps({ forwarding, bridge }: NetworkSpec): readonly Op[] {
+  const ops = forwarding.map((family): Op => {
+    const why = `forward IPv${family} packets`
+    return { place: 'host', kind: 'sysctl.set', key: forwardingKey(family), value: '1', when: 'first', why }
+  })
+  return bridge === undefined ? ops : [...ops, ...keepBridgeOps(bridge)]
+}
+
+function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name, mac, promisc, vlanGateway, addresses, isForeign } = bridge
   const gateway = vlanGateway ?? { name, mac }
   const set = { up: true, ...(promisc ? { promisc } : {}), ...(isForeign ? {} : { mac }) }
   const ops: Op[] = [
-    ignoreRouters(name, 'first'),
-    ...(vlanGateway === undefined ? [] : [ignoreRouters(vlanGateway.name, 'first')]),
+    ignoreRouters(name),
+    ...(vlanGateway === undefined ? [] : [ignoreRouters(vlanGateway.name)]),
     { place: 'host', kind: 'link.set', dev: name, set, why: `set the bridge ${name} up` },
   ]
   const addAddress = (cidr: string): Op => {

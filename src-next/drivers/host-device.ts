@@ -63,6 +63,8 @@ function nameOps({ id, device }: Spec): readonly Op[] {
 export interface Homecoming {
   readonly ops: readonly Op[]
   readonly missing?: string
+  /** It is in the pod and cannot come home now. */
+  readonly isStuck?: true
   readonly isAwaited?: boolean
 }
 
@@ -75,6 +77,7 @@ export function homecomingOf(id: AttachmentId, device: DeviceSpec, host: Links, 
   if (inPod !== undefined && atHome !== undefined)
     return {
       ops: [],
+      isStuck: true,
       missing: `${device.name} is in the pod still, as ${inPod.name}: the host has another interface called ${device.name}`,
     }
   if (inPod !== undefined)
@@ -100,7 +103,9 @@ function findDeviceLink(links: Links, device: DeviceSpec, names: readonly string
   return { ...found, name: `if${found.index}` }
 }
 
-function isDevice(device: DeviceSpec, { name, kind, mac }: ObservedLink): boolean {
+function isDevice(device: DeviceSpec, { name, kind, mac, alias }: ObservedLink): boolean {
+  // Without a record its alias is all that is known.
+  if (device.mac === '') return alias === device.name
   if (name === 'lo' || kind !== device.kind) return false
   // A virtual link may have taken the name of one that has ended.
   return kind === undefined || name !== device.name || mac === device.mac

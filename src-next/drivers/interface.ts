@@ -40,9 +40,16 @@ export function hasIpv6({ addresses }: Pick<Spec, 'addresses'>): boolean {
 }
 
 /** A pod must not change the host's routes by advertising itself as a router (CVE-2020-10749). */
-export function ignoreRouters(link: string, when: 'first' | 'last'): Op {
+export function ignoreRouters(link: string): Op {
   const key = `net/ipv6/conf/${link}/accept_ra`
-  return { place: 'host', kind: 'sysctl.set', key, value: '0', when, why: `ignore router advertisements on ${link}` }
+  return {
+    place: 'host',
+    kind: 'sysctl.set',
+    key,
+    value: '0',
+    when: 'last',
+    why: `ignore router advertisements on ${link}`,
+  }
 }
 
 /**

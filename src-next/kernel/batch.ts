@@ -5,7 +5,7 @@ import { familyOf } from '../cni/addresses.ts'
 import { CniError, Code, printable } from '../cni/errors.ts'
 import { ruleDifferences, ruleText } from './elements.ts'
 import { linkDifferences, linkWords } from './links.ts'
-import { tableName } from './nft-table.ts'
+import { tableName, tableOf } from './nft-table.ts'
 import type { Observed } from './observed.ts'
 import type { LinkOp, Op, QueueOp, RouteOp, RuleOp, SysctlOp } from './operation.ts'
 import { queueDifferences, queueLines } from './queues.ts'
@@ -137,7 +137,10 @@ const announcing = [
  * 440 with 10,000 rules of others); a listing narrows it to one table (src/cache.c), and one of a chain shows no
  * elements.
  */
-export const commitProof = `list chain inet ${tableName} forward\n`
+export function commitProof({ ops }: Batch): string {
+  const isBridge = ops.some((op) => 'element' in op && tableOf(op.element.set) === 'bridge')
+  return isBridge ? `list chain bridge ${tableName} prerouting\n` : `list chain inet ${tableName} forward\n`
+}
 
 /**
  * The operation that a failed batch stopped at; undefined where the tool does not say. iproute2 leaves through exit() on

@@ -34,7 +34,7 @@ export function linkWords(op: LinkOp): readonly string[] {
     case 'group.delete':
       return ['link', 'del', 'group', `${op.group}`]
     case 'link.show':
-      return ['link', 'show', 'dev', op.dev]
+      return ['addr', 'show', 'dev', op.dev]
     case 'vlan.add':
     case 'vlan.delete': {
       const flags = op.kind === 'vlan.add' && op.pvid ? ['pvid', 'untagged'] : []
@@ -148,8 +148,9 @@ function macvlanDifferences(op: OpOf<'macvlan.add'>, { host, pod }: Observed): r
 }
 
 function attributeDifferences({ dev, set }: OpOf<'link.set'>, links: Links): readonly string[] {
-  // A link that was renamed or moved is compared under its new name by the operations that follow.
-  if (set.name !== undefined || set.netns !== undefined) return []
+  // A link that was renamed is there under its new name; one that was moved is elsewhere.
+  if (set.netns !== undefined) return []
+  if (set.name !== undefined) return onLink(links, set.name, () => [])
   return onLink(links, dev, (link) => [
     ...(set.up === undefined || link.up === set.up ? [] : [`${dev} is ${link.up ? 'up' : 'down'}`]),
     ...(set.mac === undefined ? [] : valueDifference(`MAC of ${dev}`, link.mac, set.mac)),

@@ -172,8 +172,8 @@ async function runStep(run: Run, { name, batch }: Step, options: RunOptions): Pr
     } catch (thrown) {
       const error = toCniError(thrown)
       const { op, reason } = error instanceof CommandError ? error : { op: undefined, reason: undefined }
-      if (error instanceof CommandError && op === undefined && attempt.tool === 'nft' && endsEarly) {
-        // The chain that was to be listed is not there: once more without the listing.
+      if (error instanceof CommandError && attempt.tool === 'nft' && endsEarly) {
+        // Where the chain that was to be listed is not there, nft names all lines: once more without the listing.
         endsEarly = false
         continue
       }
@@ -216,7 +216,7 @@ async function runBatch(run: Run, batch: Batch, { netns, endsEarly }: RunOptions
   const command = commandOf(batch, isNftProof)
   const { code, signal, stdout, stderr } = await run({
     ...command,
-    stdin: isNftProof ? `${command.stdin}${commitProof}` : command.stdin,
+    stdin: isNftProof ? `${command.stdin}${commitProof(batch)}` : command.stdin,
     netnsFd: netns?.fd,
     hasHostNetns: batch.place === 'pod' && batch.ops.some((op) => op.kind === 'link.set' && op.set.netns === 'host'),
     isDone: proof,

@@ -11,6 +11,8 @@ export type StepName =
   | 'first settings'
   | 'links'
   | 'vlans'
+  /** Interfaces of the pod get their names, where settings name them before the addresses come. */
+  | 'pod names'
   | 'rules'
   | 'bridge rules'
   /** Settings of the pod before its addresses: duplicate address detection. */
@@ -36,7 +38,8 @@ const orderOfAddition: Readonly<Record<StepName, readonly StepName[]>> = {
   vlans: ['links'],
   rules: [],
   'bridge rules': [],
-  detection: ['links'],
+  'pod names': ['links'],
+  detection: ['links', 'pod names'],
   pod: ['links', 'detection'],
   'pod rules': ['pod'],
   // tc of iproute2 7 learns the numbers of links when it starts: it starts when they are there.
@@ -49,6 +52,7 @@ const orderOfAddition: Readonly<Record<StepName, readonly StepName[]>> = {
 /** Removing: the pod's side first, since the host's links take it along; then all of the host's side at once. */
 const orderOfRemoval: Readonly<Record<StepName, readonly StepName[]>> = {
   'first settings': [],
+  'pod names': [],
   detection: [],
   pod: [],
   'pod rules': [],
@@ -72,7 +76,8 @@ export function stepsToRemove(ops: readonly Op[]): readonly Step[] {
 }
 
 function stepsOf(ops: readonly Op[], order: Readonly<Record<StepName, readonly StepName[]>>): readonly Step[] {
-  const byName = Map.groupBy(ops, stepOf)
+  const hasDetection = ops.some((op) => stepOf(op, false) === 'detection')
+  const byName = Map.groupBy(ops, (op) => stepOf(op, hasDetection))
   const isThere = (name: StepName) => byName.has(name)
   return stepNames.filter(isThere).map((name) => {
     const batch = toBatch(byName.get(name) ?? [], kernelRelease(byName.get(name) ?? []))
@@ -80,7 +85,7 @@ function stepsOf(ops: readonly Op[], order: Readonly<Record<StepName, readonly S
   })
 }
 
-function stepOf(op: Op): StepName {
+function stepOf(op: Op, hasDetection: boolean): StepName {
   switch (toolOf(op)) {
     case 'nft':
       return isOfBridgeTable(op) ? 'bridge rules' : 'rules'
@@ -95,7 +100,8 @@ function stepOf(op: Op): StepName {
     case 'sysctl':
       return op.kind === 'sysctl.set' && op.when === 'first' ? 'detection' : 'pod settings'
     default:
-      return op.place === 'host' ? 'links' : 'pod'
+      if (op.place === 'host') return 'links'
+      return hasDetection && op.kind === 'link.set' && op.set.name !== undefined ? 'pod names' : 'pod'
   }
 }
 

@@ -54,6 +54,9 @@ export async function warmUpForSnapshot(run: (edge: Edge) => unknown): Promise<v
   }
 }
 
+/** The build's process is a minute old by then; a timer cannot wait forever. */
+const endsAtMs = 600_000
+
 /** A network as most have it, with what a pod may ask for. */
 const config = {
   cniVersion: '1.1.0',
@@ -101,7 +104,7 @@ async function everyVerb(): Promise<readonly string[]> {
 }
 
 function warmVerbs(): Verbs {
-  const context: Context = { machine: harmless(), deadline: { endsAtMs: Number.POSITIVE_INFINITY } }
+  const context: Context = { machine: harmless(), deadline: { endsAtMs } }
   return {
     add: (call, conf) => add(call, conf, context),
     del: (call, conf) => del(call, conf, context),
@@ -113,7 +116,7 @@ function warmVerbs(): Verbs {
 
 /** `cat` reads what the tool would have read; no setting of this machine is written. */
 function harmless(): Machine {
-  const real = runnerUntil({ endsAtMs: Number.POSITIVE_INFINITY })
+  const real = runnerUntil({ endsAtMs })
   const run: Run = async (command) => ({
     ...(await real({ ...command, file: 'cat', args: [], isDone: undefined })),
     stdout: answerTo(command),
@@ -138,7 +141,7 @@ function answerTo({ file, args }: Command): string {
           .map((comment) => `comment "${comment}"\n`)
           .join('')
   if (file === 'conntrack') return 'udp 17 29 src=192.0.2.1 dst=192.0.2.2 sport=1 dport=1\n'
-  return '[{"ifname":"warm-up0","address":"00:00:00:00:00:01"}]\n'
+  return '[{"ifname":"warm-up0","address":"00:00:00:00:00:01","linkinfo":{"info_kind":"bridge"}}]\n'
 }
 
 /** VERSION from where the runtime starts it to its exit, with a process that is none. */

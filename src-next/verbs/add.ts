@@ -106,7 +106,7 @@ async function addInterface(
 ): Promise<Result> {
   const { id } = intent
   const { machine } = context
-  const device = await findOwnDevice(conf, id, context)
+  const device = await findOwnDevice(conf, id, context, removal)
   const usedTables = conf.sbr === undefined ? undefined : await tablesInUse(netns, context)
   const node = { mtu: uplinkMtu() ?? 1500, machineId: machineId() }
   const known = readNetwork({ name: conf.name, role: 'main' })
@@ -227,7 +227,13 @@ async function addLease({ intent, conf, call, context, removal }: Addition<IpamR
 }
 
 /** The link of the host that the mode needs; one that another pod has is refused. */
-async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, { machine }: Context): Promise<Device | undefined> {
+async function findOwnDevice(
+  conf: InterfaceConf,
+  id: AttachmentId,
+  context: Context,
+  removal: Removal,
+): Promise<Device | undefined> {
+  const { machine } = context
   const query = driverOf(conf).deviceOf?.(conf)
   if (query === undefined) return undefined
   const found = await findDevice(machine, query)
@@ -235,10 +241,17 @@ async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, { machine }:
   const names = [found.name, query.value, found.link?.mac].filter((name) => name !== undefined && name !== '')
   const holder = allRecords().find(({ id: other, spec }) => {
     const has =
-      names.includes(spec?.device?.name) || (found.link !== undefined && spec?.macvlan?.master === found.link.name)
+      names.includes(spec?.device?.name) ||
+      names.includes(spec?.device?.mac) ||
+      (found.link !== undefined && spec?.macvlan?.master === found.link.name)
     return has && other.containerId !== id.containerId
   })
-  if (holder === undefined || isDead(holder)) return found
+  if (holder === undefined) return found
+  if (isDead(holder)) {
+    // Its removal brings the device home under its own name.
+    await detach(holder, context, removal)
+    return await findDevice(machine, query)
+  }
   const message = `mode host-device: ${found.name || query.value} is in use by container ${holder.id.containerId}, ${holder.id.ifName}`
   throw new CniError(Code.invalidConfig, 'device-in-use', message, {
     details: `its DEL brings it back; give this one another device`,

@@ -5,18 +5,19 @@
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { opsOf, ownElements } from '../drivers/attachment.ts'
-import { keepBridgeOps, mostBridgePorts } from '../drivers/bridge.ts'
+import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { NetworkSpec, Spec } from '../drivers/spec.ts'
 import { hasNetworkRules } from '../features/network-elements.ts'
+import { differencesOf } from '../kernel/batch.ts'
 import { hasRules, readShownTable } from '../kernel/elements.ts'
 import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
-import { forwardingKey, type Op } from '../kernel/operation.ts'
-import { linkExists } from '../kernel/proc.ts'
+import type { Op } from '../kernel/operation.ts'
+import { linkExists, readSysctl } from '../kernel/proc.ts'
 import type { Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
@@ -33,7 +34,7 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
     return await finishAttach(spec, await runOps(spec, opsOf(spec), netns, context), netns, context)
   if (isSetUp(network)) {
     const own = before === undefined ? opsOf(spec) : withoutDone(opsOf(spec), opsOf(before))
-    const outcome = await runOps(spec, [...keepOps(network), ...own, ...proofOps(spec, network)], netns, context)
+    const outcome = await runOps(spec, [...own, ...proofOps(spec, network)], netns, context)
     if (outcome.failed === undefined && provesSharedParts(outcome, spec, network))
       return await finishAttach(spec, outcome, netns, context)
     if (outcome.failed === undefined) {
@@ -58,21 +59,6 @@ function withNetwork(spec: Spec, network: NetworkSpec): Spec {
   return { ...spec, network }
 }
 
-/** Repeated with every ADD: as a rule it holds. */
-function keepOps({ bridge, forwarding }: NetworkSpec): readonly Op[] {
-  const forward = forwarding.map((family): Op => {
-    return {
-      place: 'host',
-      kind: 'sysctl.set',
-      key: forwardingKey(family),
-      value: '1',
-      when: 'first',
-      why: `forward IPv${family} packets`,
-    }
-  })
-  return bridge === undefined ? forward : [...forward, ...keepBridgeOps(bridge)]
-}
-
 function tablesOf(spec: Spec, network: NetworkSpec): readonly TableFamily[] {
   const families = new Set(ownElements(spec).map(({ set }) => tableOf(set)))
   if (hasNetworkRules(network)) families.add('inet')
@@ -80,28 +66,27 @@ function tablesOf(spec: Spec, network: NetworkSpec): readonly TableFamily[] {
 }
 
 /**
- * The last lines of the same inputs. A flushed table or a bridge that was made again fails nothing: only this shows it,
- * and at no extra process. Asking for the link alone does not list the addresses of all links.
+ * The last lines of the same inputs: an ADD touches nothing that attachments share, it only looks, at no extra process.
+ * A flushed table or a bridge that was made again fails nothing: this alone shows it.
  */
 function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
-  const { bridge } = network
   const tables = tablesOf(spec, network).map((table): Op => {
-    return {
-      place: 'host',
-      kind: 'table.show',
-      table,
-      why: `see that the rules of table ${table} ${tableName} are there`,
-    }
+    const why = `see that the rules of table ${table} ${tableName} are there`
+    return { place: 'host', kind: 'table.show', table, why }
   })
-  return bridge === undefined
-    ? tables
-    : [{ place: 'host', kind: 'link.show', dev: bridge.name, why: `see the bridge ${bridge.name}` }, ...tables]
+  const { bridge } = network
+  const links = bridge === undefined ? [] : [bridge.name, ...(bridge.vlanGateway ? [bridge.vlanGateway.name] : [])]
+  return [...links.map((dev): Op => ({ place: 'host', kind: 'link.show', dev, why: `see ${dev}` })), ...tables]
 }
 
 function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec): boolean {
-  const { bridge } = network
-  const link = bridge && readLinks(readDocuments(printed.get('links') ?? '')).get(bridge.name)
-  if (bridge !== undefined && link?.mac !== bridge.mac) return false
+  const keep = keepNetworkOps(network)
+  const keys = keep.flatMap((op) => (op.kind === 'sysctl.set' ? [op.key] : []))
+  const observed = {
+    host: { links: readLinks(readDocuments(printed.get('links') ?? '')), routes: [] },
+    hostSysctls: new Map(keys.map((key) => [key, readSysctl(key)])),
+  }
+  if (keep.some((op) => differencesOf(op, observed).length > 0)) return false
   const hasAccept = network.accept !== undefined
   return tablesOf(spec, network).every((table) =>
     hasRules(table, hasAccept, readShownTable(printed.get(table === 'inet' ? 'rules' : 'bridge rules') ?? '')),

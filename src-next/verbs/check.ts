@@ -8,7 +8,7 @@ import { CniError, Code, configError } from '../cni/errors.ts'
 import type { Result } from '../cni/results.ts'
 import { makesInterface, type NetworkConf } from '../config/network-conf.ts'
 import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
-import { keepBridgeOps } from '../drivers/bridge.ts'
+import { keepNetworkOps } from '../drivers/bridge.ts'
 import { everyElement } from '../drivers/every-element.ts'
 import type { AttachmentId, NetworkSpec, Spec } from '../drivers/spec.ts'
 import { missingAccepts } from '../features/host-accept.ts'
@@ -17,8 +17,8 @@ import { differencesOf, toolOf } from '../kernel/batch.ts'
 import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
-import type { Observed, ObservedTable } from '../kernel/observed.ts'
-import { elementOps, forwardingKey, type Op } from '../kernel/operation.ts'
+import { type Observed, type ObservedTable, valueDifference } from '../kernel/observed.ts'
+import { elementOps, type Op } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { addressesDirectory, finishedFile } from '../state/layout.ts'
@@ -83,7 +83,17 @@ async function compare(
   reportOtherVersion(observed)
   const missing = missingFromResult(result, call, observed)
   const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
-  return [...missing, ...found, ...reservations, ...accepts]
+  return [...missing, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
+}
+
+/** A device of the host was not made by an operation that could be compared. */
+function deviceDifferences({ device, pod }: Spec, observed: Observed): readonly string[] {
+  const link = device && pod && observed.pod?.links.get(pod.name)
+  if (link === undefined) return []
+  return [
+    ...valueDifference(`MAC of ${pod?.name}`, link.mac, pod?.mac ?? ''),
+    ...valueDifference(`MTU of ${pod?.name}`, link.mtu, pod?.mtu ?? 0),
+  ]
 }
 
 function missingReservations({ id, mode, addresses, hostPorts }: Spec): readonly string[] {
@@ -134,9 +144,6 @@ function expectedSpec(spec: Spec, result: Result, call: Call): Spec {
 /** What the network shares, as far as this attachment depends on it. */
 function networkOps(network: NetworkSpec | undefined, spec: Spec): readonly Op[] {
   if (network === undefined) return []
-  const forward = network.forwarding.map((family): Op => {
-    return { place: 'host', kind: 'sysctl.set', key: forwardingKey(family), value: '1', when: 'first', why: 'forward' }
-  })
   const elements = everyElement([network], [], undefined)
   const all = [...elements, ...sharedElements(spec)]
   const hasAccept = network.accept !== undefined
@@ -146,7 +153,7 @@ function networkOps(network: NetworkSpec | undefined, spec: Spec): readonly Op[]
   const bases = [...tables].map(
     (table): Op => ({ place: 'host', kind: 'table.set', table, isEmptied: false, hasAccept, why: 'rules' }),
   )
-  return [...forward, ...(network.bridge ? keepBridgeOps(network.bridge) : []), ...bases, ...elementOps(all)]
+  return [...keepNetworkOps(network), ...bases, ...elementOps(all)]
 }
 
 /** One look: host links, the pod, our tables, queues; VLANs where there are any. At most four processes without VLANs. */

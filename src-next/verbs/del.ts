@@ -92,7 +92,8 @@ async function removeUnrecorded(
   const roles = conf.role === 'ipam' ? (['ipam'] as const) : (['main', 'chained'] as const)
   for (const role of roles) {
     const id: AttachmentId = { network: conf.name, containerId, ifName, role }
-    if (mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, removal)))
+    const pod = role === 'main' && conf.inPod ? { ...conf.inPod, netns: call.netns } : undefined
+    if (pod !== undefined || mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, removal, pod)))
   }
   if (conf.delegatedIpam !== undefined) {
     try {

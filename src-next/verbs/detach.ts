@@ -2,6 +2,7 @@
 // Removes one attachment: its part in the pod, its links and elements, its reservations, its record. DEL, the undo of a
 // failed ADD, what a killed call left, a dead holder of an address, GC and `trestle gc` are all this function.
 
+import { bareAddress, linkNameProblem, unsafeNameProblem } from '../cni/addresses.ts'
 import { CniError, Code, oneLine, toCniError } from '../cni/errors.ts'
 import { ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { homecomingOf } from '../drivers/host-device.ts'
@@ -68,15 +69,16 @@ export async function detach(
     // Whoever had the lock may have removed it, and another attachment may have the ids by now.
     const present = findRecord(id)
     if (present === undefined || !isSameRecord(present, record)) return []
+    if (hasEnded(present.writer, Date.parse(present.createdAt)))
+      await endKilledCalls(present.writer, context.deadline.endsAtMs)
     markLeaving(present)
     const spec = present.spec ?? (await specWithoutRecord(id, context))
     const errors = await removeFromKernel(spec, present, context, removal)
     errors.push(...(await releaseLease(present, context, removal)))
     if (errors.length === 0) {
-      releaseReservations(id, {
-        addresses: spec.addresses.map(({ address }) => address.split('/')[0] ?? ''),
-        ports: spec.hostPorts?.ports ?? [],
-      })
+      // Without a spec the call ended between its reservations and the spec: only the files say which they are.
+      const addresses = spec.addresses.map(({ address }) => bareAddress(address))
+      releaseReservations(id, present.spec && { addresses, ports: spec.hostPorts?.ports ?? [] })
       forgetRecord(id)
     } else noteLeft(present, errors)
     if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, context)))
@@ -89,6 +91,7 @@ export async function detachWithoutRecord(
   id: AttachmentId,
   context: Context,
   removal: Removal,
+  pod?: UnrecordedPod,
 ): Promise<readonly CniError[]> {
   const lock = {
     file: attachmentLockFile(id),
@@ -97,16 +100,19 @@ export async function detachWithoutRecord(
     isDispensable: true,
   }
   return await withLock(lock, async () => {
-    let spec: Spec
+    const netns = pod && openNetnsIfThere(pod.netns)
     try {
-      spec = await specWithoutRecord(id, context)
+      const spec = await specWithoutRecord(id, context, pod && { ...pod, netns })
+      const identity = netns?.identity ?? { path: '', inode: 0 }
+      const record = { format: 0, id, writer: ownIdentity(), netns: identity, createdAt: '' }
+      const errors = await removeFromKernel(spec, record, context, removal)
+      if (errors.length === 0) releaseReservations(id)
+      return errors
     } catch (error) {
       return [toCniError(error)]
+    } finally {
+      closeNetns(netns)
     }
-    const record = { format: 0, id, writer: ownIdentity(), netns: { path: '', inode: 0 }, createdAt: '' }
-    const errors = await removeFromKernel(spec, record, context, removal)
-    if (errors.length === 0) releaseReservations(id)
-    return errors
   })
 }
 
@@ -131,8 +137,21 @@ function noteLeft(record: AttachmentRecord, errors: readonly CniError[]): void {
   }
 }
 
-/** The spec that the kernel shows: links by their names, elements by their comments. */
-async function specWithoutRecord(id: AttachmentId, { machine }: Context): Promise<Spec> {
+/** An attachment that the host shows nothing of: its mode, its device, and CNI_NETNS. */
+export interface UnrecordedPod {
+  readonly mode: 'macvlan' | 'host-device'
+  readonly device?: string
+  readonly netns: string
+}
+
+type OpenPod = Omit<UnrecordedPod, 'netns'> & { readonly netns: OpenNetns | undefined }
+
+/** The spec that the kernel shows: links by their names, elements by their comments, a device by its alias. */
+async function specWithoutRecord(id: AttachmentId, context: Context, pod?: OpenPod): Promise<Spec> {
+  const { machine } = context
+  if (pod?.mode === 'macvlan') return { ...emptySpec(id, 'macvlan'), kept: [] }
+  if (pod?.mode === 'host-device')
+    return { ...emptySpec(id, 'host-device'), ...(await deviceByAlias(id, pod, context)), kept: [] }
   const [host, ifb] = [hostLinkName(id), ifbName(id)]
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
   const digest = ` ${attachmentDigest(id)}`
@@ -145,6 +164,18 @@ async function specWithoutRecord(id: AttachmentId, { machine }: Context): Promis
     ...(id.role === 'main' ? { host: end(host) } : {}),
     ...(id.role !== 'ipam' && linkExists(ifb) ? { bandwidth: { link: host, mtu: 0, egress: shaper } } : {}),
   }
+}
+
+/** A device of the host in the pod has its name there as alias. */
+async function deviceByAlias(
+  { ifName }: AttachmentId,
+  { device, netns }: OpenPod,
+  { machine }: Context,
+): Promise<Pick<Spec, 'device'>> {
+  const inPod = netns && (await lookAtPod(machine, netns)).pod.links.get(ifName)
+  const name = device ?? inPod?.alias
+  if (name === undefined || (linkNameProblem(name) ?? unsafeNameProblem(name)) !== undefined) return {}
+  return { device: { name, mac: '', mtu: 0, up: true, ...(inPod?.kind ? { kind: inPod.kind } : {}) } }
 }
 
 async function removeFromKernel(
@@ -217,15 +248,14 @@ async function bringDeviceHome(
       lookAtHost(machine, 'all').then(({ links }) => links),
       netns && lookAtPod(machine, netns).then((seen) => seen.pod.links),
     ])
-    const { ops, missing, isAwaited } = homecomingOf(id, device, host, pod)
+    const { ops, missing, isAwaited, isStuck } = homecomingOf(id, device, host, pod)
     // The kernel brings a device of the machine home when nothing uses the namespace any more.
     if (isAwaited && Date.now() < deadlineMs) {
       await new Promise((resolve) => setTimeout(resolve, 50))
       continue
     }
-    if (missing?.includes('is in the pod still'))
-      return [new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', missing)]
-    if (missing !== undefined) process.stderr.write(`trestle: ${missing}\n`)
+    if (isStuck && missing !== undefined) return [new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', missing)]
+    if (missing !== undefined && device.mac !== '') process.stderr.write(`trestle: ${missing}\n`)
     const { errors } = await machine.run(stepsToRemove(ops), { netns, goesOn: true })
     return errors
   }
@@ -269,7 +299,6 @@ export async function settleKilledCalls(
 
 async function settleOne(record: AttachmentRecord, context: Context, removal: Removal): Promise<void> {
   try {
-    await endKilledCalls(record.writer, context.deadline.endsAtMs)
     // A second ADD of a live attachment was about to be refused when it was killed: it has nothing of its own.
     if (findFinished(record.id) !== undefined && record.spec === undefined) return removePending(record.id)
     const errors = await detach(record, context, removal)

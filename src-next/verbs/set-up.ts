@@ -6,7 +6,7 @@
 import { contains, familyOf, overlaps, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { opsOf } from '../drivers/attachment.ts'
-import { keepBridgeOps, makeBridgeOps, plugOps } from '../drivers/bridge.ts'
+import { keepNetworkOps, makeBridgeOps, markBridge, plugOps } from '../drivers/bridge.ts'
 import { everyElement } from '../drivers/every-element.ts'
 import { bridgeMac, isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
 import { type BridgeSpec, isSameNetwork, type NetworkSpec, type Spec } from '../drivers/spec.ts'
@@ -20,7 +20,7 @@ import { lookAtHost, lookAtQueues } from '../kernel/look.ts'
 import { CommandError } from '../kernel/messages.ts'
 import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
 import type { ObservedLink, Place } from '../kernel/observed.ts'
-import { elementOps, forwardingKey, type Op } from '../kernel/operation.ts'
+import { elementOps, type Op } from '../kernel/operation.ts'
 import { machineId } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
@@ -106,8 +106,9 @@ export async function planSetUp(wanted: NetworkSpec | undefined, machine: Machin
   // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
   const isUsed = (network: NetworkSpec) =>
     network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network))
+  const made = new Set<string | undefined>()
   const linkOps = [
-    ...networks.filter(isUsed).flatMap((network) => networkOps(network, specs, host)),
+    ...networks.filter(isUsed).flatMap((network) => networkOps(network, specs, host, made)),
     ...(await missingHostOps(specs, host, machine)),
   ]
   const ruleOps = await rulesAgain(networks.filter(isUsed), specs, machine)
@@ -290,7 +291,11 @@ function decideBridge(
     )
   }
   requireNoForeignAddress(network, bridge, before, others, link)
-  const isOurs = link.alias === ownBridgeAlias || link.mac === bridgeMac(bridge.name, machineId())
+  // One that was made again by hand is ours still: its pods have its MAC as their gateway's.
+  const wasOurs = [...others, ...(before ? [before] : [])].some(
+    (each) => each.bridge?.name === bridge.name && !each.bridge.isForeign,
+  )
+  const isOurs = wasOurs || link.alias === ownBridgeAlias || link.mac === bridgeMac(bridge.name, machineId())
   return isOurs ? { ...bridge, mtu: link.mtu } : { ...bridge, mac: link.mac, mtu: link.mtu, isForeign: true }
 }
 
@@ -322,30 +327,30 @@ function requireNoForeignAddress(
   }
 }
 
-/** Bridge and forwarding of a network, and the ports of its pods. */
-function networkOps(network: NetworkSpec, specs: readonly Spec[], host: Place): readonly Op[] {
-  const { bridge, forwarding } = network
-  const ops: Op[] = forwarding.map((family) => {
-    return {
-      place: 'host',
-      kind: 'sysctl.set',
-      key: forwardingKey(family),
-      value: '1',
-      when: 'first',
-      why: `forward IPv${family} packets`,
-    }
-  })
-  if (bridge === undefined) return ops
-  const there = host.links.get(bridge.name)
-  if (there === undefined) ops.push(...makeBridgeOps(bridge))
-  if (bridge.vlanGateway !== undefined && (there === undefined || !host.links.has(bridge.vlanGateway.name)))
-    ops.push(...vlanGatewayOps(bridge))
-  ops.push(...staleAddressOps(network, bridge, host), ...keepBridgeOps(bridge))
-  const ports = specs.filter(
-    ({ port, host: end }) =>
-      port?.bridge === bridge.name && end !== undefined && host.links.get(end.name)?.master !== bridge.name,
-  )
-  return [...ops, ...ports.flatMap((spec) => (host.links.has(spec.host?.name ?? '') ? plugOps(spec) : []))]
+/** Bridge and forwarding of a network, and the ports of its pods. `made`: bridges that another network makes already. */
+function networkOps(
+  network: NetworkSpec,
+  specs: readonly Spec[],
+  host: Place,
+  made: Set<string | undefined>,
+): readonly Op[] {
+  const { bridge } = network
+  if (bridge === undefined) return keepNetworkOps(network)
+  const { name, vlanGateway, isForeign } = bridge
+  const ops: Op[] = []
+  const link = host.links.get(name)
+  if (link === undefined && !made.has(name)) ops.push(...makeBridgeOps(bridge))
+  if (link !== undefined && !isForeign && link.alias !== ownBridgeAlias) ops.push(markBridge(name))
+  const hasGateway = link !== undefined && host.links.has(vlanGateway?.name ?? '')
+  if (vlanGateway !== undefined && !hasGateway && !made.has(vlanGateway.name)) ops.push(...vlanGatewayOps(bridge))
+  made.add(name).add(vlanGateway?.name)
+  ops.push(...staleAddressOps(network, bridge, host), ...keepNetworkOps(network))
+  for (const spec of specs) {
+    const end = host.links.get(spec.host?.name ?? '')
+    if (spec.port?.bridge === name && end !== undefined && (end.master !== name || link === undefined))
+      ops.push(...plugOps(spec))
+  }
+  return ops
 }
 
 /** Addresses that a network of ours had before, and with forceAddress those that nobody of ours has. */

@@ -38,6 +38,7 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
     { what: 'the version of nft', line: state(patterns.nftVersion, 'f') },
     { what: 'the directory of links that let 127.0.0.1 through', line: state(patterns.localnet, 'd') },
     { what: 'links that let 127.0.0.1 through', line: state(patterns.localnetOf, 'f') },
+    { what: 'the mark of a state that is whole', line: state(patterns.mark, 'f') },
     { what: 'empty directories', line: state(patterns.parts, 'd') },
   ],
   sysctls: [{ what: 'forwarding', line: /^net\.(ipv4\.ip_forward|ipv6\.conf\.all\.forwarding) = [01]$/ }],
@@ -96,7 +97,8 @@ function strip(part: keyof typeof shared, text: string): string {
  * Elements of pods may not, nor chains and rules that are not the table's own.
  */
 export function withoutSharedRules(text: string, known: Known): string {
-  return text.replace(ourTables, (table, family: TableFamily) => {
+  return text.replace(ourTables, (whole, family: TableFamily) => {
+    const table = whole.replace(networkComment, '')
     const sets = [...table.matchAll(setsOfTable)].filter(([, name = '', body = '']) => {
       if (networkSets.test(name))
         return elementsOf(body).some((element) => !partsOf(element).every((part) => known.has(part)))
@@ -108,6 +110,9 @@ export function withoutSharedRules(text: string, known: Known): string {
     return [...sets, ...chains].map(([whole]) => whole).join('')
   })
 }
+
+/** An element's comment that names a network alone: one of an attachment names that, too. */
+const networkComment = / comment "(?:[0-9a-f]{16}|cluster)"/g
 
 const ourTables = /^table (inet|bridge) trestle \{\n[\s\S]*?^\}\n/gm
 const setsOfTable = /^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}\n/gm
@@ -129,7 +134,7 @@ function isOwnChain(body: string, comments: readonly string[] | undefined): bool
 
 function networkElements(rules: string): readonly string[] {
   return [...rules.matchAll(ourTables)].flatMap(([table]) =>
-    [...table.matchAll(setsOfTable)].flatMap(([, name = '', body = '']) =>
+    [...table.replace(networkComment, '').matchAll(setsOfTable)].flatMap(([, name = '', body = '']) =>
       networkSets.test(name) ? elementsOf(body) : [],
     ),
   )

@@ -8,14 +8,19 @@ import { createHash } from 'node:crypto'
 export type TableFamily = 'inet' | 'bridge'
 
 /** It is in the comment of each rule. */
-const rulesetVersion = 8
+const isNext = process.env['CNI_BIN']?.includes('/next/') ?? false
+const rulesetVersion = isNext ? 100 : 8
 
 /** The rules of each chain by their names. */
 const ruleNames: Readonly<Record<TableFamily, Readonly<Record<string, readonly string[]>>>> = {
   inet: {
     guard: ['loopback-to', 'loopback-from'],
-    hostports: ['loopback6', 'gate4', 'anygate4', 'gate6', 'anygate6', 'ungated'],
-    translate: ['port4', 'anyport4', 'port6', 'anyport6'],
+    ...(isNext
+      ? { hostports: ['loopback4', 'loopback6', 'port4', 'port6', 'anyport4', 'anyport6'] }
+      : {
+          hostports: ['loopback6', 'gate4', 'anygate4', 'gate6', 'anygate6', 'ungated'],
+          translate: ['port4', 'anyport4', 'port6', 'anyport6'],
+        }),
     prerouting: ['local'],
     output: ['local-out'],
     forward: ['itself4', 'itself6', 'fence'],
@@ -39,6 +44,7 @@ export function commentsOf(family: TableFamily, chain: string, mark?: number): r
   const names = ruleNames[family][chain]
   if (names !== undefined) return names.map((name) => `trestle ${rulesetVersion} ${name}`)
   const accepting = family === 'inet' ? acceptRuleNames[chain] : undefined
+  if (isNext) return accepting?.map((name) => `trestle ${rulesetVersion} ${name}`)
   if (mark === undefined) return accepting && []
   return accepting?.map((name) => `trestle ${rulesetVersion} ${name} 0x${mark.toString(16)}`)
 }

@@ -225,6 +225,7 @@ export const patterns = {
   localnet: 'localnet',
   localnetOf: 'localnet/\\S+',
   parts: `${aNetwork}/(?:${parts.join('|')})`,
+  mark: 'state',
   cooling: `${aNetwork}/cooling/.*`,
 } as const
 
