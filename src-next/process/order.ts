@@ -65,8 +65,6 @@ const orderOfRemoval: Readonly<Record<StepName, readonly StepName[]>> = {
   'last settings': ['links', 'rules'],
 }
 
-const stepNames = Object.keys(orderOfAddition) as readonly StepName[]
-
 export function stepsToAdd(ops: readonly Op[]): readonly Step[] {
   return stepsOf(ops, orderOfAddition)
 }
@@ -79,7 +77,9 @@ function stepsOf(ops: readonly Op[], order: Readonly<Record<StepName, readonly S
   const hasDetection = ops.some((op) => stepOf(op, false) === 'detection')
   const byName = Map.groupBy(ops, (op) => stepOf(op, hasDetection))
   const isThere = (name: StepName) => byName.has(name)
-  return stepNames.filter(isThere).map((name) => {
+  // Each order names a step behind those that it waits for.
+  const names = Object.keys(order) as readonly StepName[]
+  return names.filter(isThere).map((name) => {
     const batch = toBatch(byName.get(name) ?? [], kernelRelease(byName.get(name) ?? []))
     return { name, after: order[name].filter(isThere), batch }
   })

@@ -97,12 +97,13 @@ function start(command: Command, leftMs: number, signal: AbortSignal | undefined
   }
   let reason: CniError | undefined
   let isSettled = false
+  let grace: NodeJS.Timeout | undefined
   const end = (why: CniError) => {
     reason ??= why
     killGroup(child)
     // A grandchild may hold the pipes open for longer than we have.
     for (const stream of child.stdio.slice(0, 3)) stream?.destroy()
-    setTimeout(() => settle.reject(why), graceMs).unref()
+    grace ??= setTimeout(() => settle.reject(why), graceMs).unref()
   }
   const timer = setTimeout(() => end(tooSlow(command)), leftMs)
   const onAbort = () => end(interrupted(command))
@@ -117,6 +118,8 @@ function start(command: Command, leftMs: number, signal: AbortSignal | undefined
     isSettled = true
     noteEnded(child.pid)
     clearTimeout(timer)
+    // A timer that is left would stay in the start-up snapshot, and hold back those of every call.
+    clearTimeout(grace)
     clearInterval(doneWatch)
     clearInterval(sizeWatch)
     signal?.removeEventListener('abort', onAbort)

@@ -252,11 +252,13 @@ export function readNetwork(network: {
 
 /** Every network that was set up; where its file was lost, as its newest record has it. */
 export function knownNetworks(records: readonly AttachmentRecord[] = allRecords()): readonly NetworkSpec[] {
+  // The record of a call at work says what it wants, not what there is.
+  const finished = records.filter(({ id }) => isTaken(finishedFile(id)))
   return networkNames().flatMap((name) =>
     (['main', 'chained'] as const).flatMap((role) => {
       const known = isTaken(networkFile({ name, role })) ? readNetwork({ name, role }) : undefined
       if (known !== undefined) return known
-      const own = records.filter(({ id, spec }) => shortId(id.network) === name && spec?.network?.role === role)
+      const own = finished.filter(({ id, spec }) => shortId(id.network) === name && spec?.network?.role === role)
       const newest = own.toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1))[0]
       return newest?.spec?.network ?? []
     }),
