@@ -3,6 +3,7 @@
 // operation does not hold. nft-table.ts has the tables themselves.
 
 import { CniError, Code, printable } from '../cni/errors.ts'
+import { asObject } from '../cni/json.ts'
 import {
   chainsOf,
   type Element,
@@ -136,7 +137,7 @@ export function hasRules(
 
 interface Listed {
   readonly chain?: { readonly name: string; readonly policy?: string }
-  readonly rule?: { readonly comment?: string }
+  readonly rule?: { readonly chain: string; readonly comment?: string }
   readonly set?: ListedSet
   readonly map?: ListedSet
 }
@@ -152,10 +153,15 @@ export function readTable(stdout: string): ObservedTable {
   try {
     listed = (JSON.parse(stdout) as { nftables: readonly Listed[] }).nftables
   } catch {
-    return { comments: [], elements: [], droppingChains: [], isDormant: true }
+    return { chains: new Map(), elements: [], droppingChains: [], isDormant: true }
+  }
+  const chains = new Map<string, string[]>()
+  for (const { chain, rule } of listed) {
+    if (chain !== undefined) chains.set(chain.name, [])
+    if (rule !== undefined) chains.get(rule.chain)?.push(rule.comment ?? '')
   }
   return {
-    comments: listed.flatMap(({ rule }) => rule?.comment ?? []),
+    chains,
     elements: listed.flatMap(({ set, map }) => readElements(set ?? map)),
     droppingChains: listed.flatMap(({ chain }) => (chain?.policy === 'drop' ? [chain.name] : [])),
     isDormant: false,
@@ -192,8 +198,8 @@ function keyFields(set: SetName, value: unknown): readonly string[] {
 
 function fieldsOf(value: unknown): readonly string[] {
   const bare = unwrapped(value)
-  const parts = (bare as { concat?: readonly unknown[] } | null)?.concat
-  return parts === undefined ? [readField(bare)] : parts.map((part) => readField(unwrapped(part)))
+  const parts = asObject(bare)['concat']
+  return !Array.isArray(parts) ? [readField(bare)] : parts.map((part) => readField(unwrapped(part)))
 }
 
 function readField(value: unknown): string {
@@ -217,9 +223,7 @@ export function ruleDifferences(op: RuleOp, observed: Observed): readonly string
       return elementDifferences(op.element, observed.tables.get(tableOf(op.element.set)))
     case 'element.delete': {
       const there = findElement(op.element, observed.tables.get(tableOf(op.element.set)))
-      return there === undefined
-        ? []
-        : [`element ${op.element.key.join(' ')} of nft set ${op.element.set} is still there`]
+      return there === undefined ? [] : [`${elementText(op.element)} is still in nft set ${op.element.set}`]
     }
     case 'table.delete':
     case 'table.show':
@@ -236,27 +240,42 @@ function tableDifferences(
   const name = `nft table ${table} ${tableName}`
   if (seen === undefined) return [`${name} is missing`]
   if (seen.isDormant) return [`${name} is switched off (flags dormant)`]
-  const version = versionOf(seen.comments)
   // Rules of another version are not compared: CRI-O ends every pod whose CHECK fails.
-  if (version !== undefined && ruleComment('').trim() !== `trestle ${version}`) return []
-  const wanted = ruleComments(table, hasAccept)
-  const missing = wanted.filter((comment) => !seen.comments.includes(comment))
+  if (otherVersionOf(seen) !== undefined) return []
+  const lines: string[] = []
+  for (const { name: chain, rules } of chainsOf(table, hasAccept)) {
+    const there = seen.chains.get(chain)
+    if (there === undefined) {
+      lines.push(`nft chain ${chain} is missing`)
+      continue
+    }
+    const missing = rules.map(([rule]) => ruleComment(rule)).filter((comment) => !there.includes(comment))
+    lines.push(...missing.map((comment) => `nft rule "${comment}" is missing from ${chain}`))
+  }
   // Rules of hostAccept may be there for another network.
-  const known = new Set([...wanted, ...ruleComments(table, true)])
-  const foreign = seen.comments.filter((comment) => !known.has(comment))
-  return [
-    ...missing.map((comment) => `rule "${comment}" of ${name} is missing`),
-    ...(foreign.length === 0 ? [] : [`${name} has ${foreign.length} rules of another program`]),
-    ...seen.droppingChains.map((chain) => `chain ${chain} of ${name} has the policy drop`),
-  ]
+  const known = ruleComments(table, true)
+  for (const [chain, comments] of seen.chains) {
+    if (comments.some((comment) => !known.includes(comment)))
+      lines.push(`a rule that is not ours is in nft chain ${chain}`)
+  }
+  return [...lines, ...seen.droppingChains.map((chain) => `policy of nft chain ${chain} is drop, not accept`)]
 }
 
+/** A comment of the rules, where they are of another version of trestle. */
+export function otherVersionOf({ chains }: ObservedTable): string | undefined {
+  const comments = [...chains.values()].flat()
+  return comments.find((comment) => /^trestle \d+ /.test(comment) && !comment.startsWith(ruleComment('')))
+}
+
+function elementText({ key, value }: Element): string {
+  return `element ${key.join(' ')}${value === undefined ? '' : ` -> ${value.join(' ')}`}`
+}
+
+/** One that leads elsewhere is missing, too. */
 function elementDifferences(element: Element, seen: ObservedTable | undefined): readonly string[] {
-  const what = `element ${element.key.join(' ')} of nft set ${element.set}`
   const there = findElement(element, seen)
-  if (there === undefined) return [`${what} is missing`]
-  const [is, wanted] = [there.value?.join(' '), element.value?.join(' ')]
-  return is === wanted ? [] : [`${what} leads to ${is}, not ${wanted}`]
+  if (there !== undefined && there.value?.join(' ') === element.value?.join(' ')) return []
+  return [`${elementText(element)} is missing from nft set ${element.set}`]
 }
 
 /** The elements of a table by key, made once for each listing. */

@@ -59,12 +59,12 @@ export interface ObservedQueue {
 
 /** One of our tables. */
 export interface ObservedTable {
-  /** The comments of rules, in the order of the listing. */
-  readonly comments: readonly string[]
-  readonly elements: readonly Element[]
-  /** Chains whose policy drops, and whether the table is dormant: nobody of ours sets either. */
+  /** The comments of the rules of each chain, in order; '' where a rule has none. */
+  readonly chains: ReadonlyMap<string, readonly string[]>
+  /** Chains whose policy drops, and whether the table is switched off: nobody of ours sets either. */
   readonly droppingChains: readonly string[]
   readonly isDormant: boolean
+  readonly elements: readonly Element[]
 }
 
 export interface Observed {

@@ -2,18 +2,19 @@
 // CHECK: links, addresses and routes are compared with prevResult, since later plugins of the list may have changed them;
 // rules, queues, reservations, hairpin and sysctls with the record. Every difference is named at once.
 
-import { bareAddress, familyOf, networkText } from '../cni/addresses.ts'
+import { bareAddress, familyOf, formatAddress, networkText, overlaps, parseAddress, toCidr } from '../cni/addresses.ts'
 import type { Call } from '../cni/call.ts'
-import { CniError, Code, configError } from '../cni/errors.ts'
+import { CniError, Code } from '../cni/errors.ts'
 import type { Result } from '../cni/results.ts'
 import { makesInterface, type NetworkConf } from '../config/network-conf.ts'
 import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
 import { everyElement } from '../drivers/every-element.ts'
-import type { AttachmentId, NetworkSpec, Spec } from '../drivers/spec.ts'
+import type { AttachmentId, NetworkSpec, PodRoute, Spec } from '../drivers/spec.ts'
 import { missingAccepts } from '../features/host-accept.ts'
 import { delegate } from '../ipam/delegate.ts'
 import { differencesOf, toolOf } from '../kernel/batch.ts'
+import { otherVersionOf } from '../kernel/elements.ts'
 import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
@@ -21,7 +22,7 @@ import { type Observed, type ObservedTable, valueDifference } from '../kernel/ob
 import { elementOps, type Op } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
-import { addressesDirectory, finishedFile } from '../state/layout.ts'
+import { finishedFile } from '../state/layout.ts'
 import { findRecord, readNetwork, recordFormat } from '../state/records.ts'
 import { holdsAddress, holdsPort, portName } from '../state/reservations.ts'
 import type { Context } from './context.ts'
@@ -70,7 +71,7 @@ async function compare(
   const reservations = missingReservations(spec)
   if (conf.mode === 'ipam' || netns === undefined) return reservations
   const result = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
-  const wanted = makesInterface(conf) ? expectedSpec(spec, result, call) : spec
+  const { spec: wanted, missing } = makesInterface(conf) ? expectedSpec(spec, result, call) : { spec, missing: [] }
   const network = spec.network && (readNetwork(spec.network) ?? spec.network)
   const ops = [...networkOps(network, wanted), ...opsOf(wanted)]
   let observed = await look(ops, wanted, netns, machine)
@@ -81,9 +82,9 @@ async function compare(
     found = differencesIn(ops, observed)
   }
   reportOtherVersion(observed)
-  const missing = missingFromResult(result, call, observed)
+  const absent = makesInterface(conf) ? absentFromPod(result, wanted, observed) : []
   const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
-  return [...missing, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
+  return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
 }
 
 /** A device of the host was not made by an operation that could be compared. */
@@ -103,41 +104,39 @@ function missingReservations({ id, mode, addresses, hostPorts }: Spec): readonly
     : []
   const ports = (hostPorts?.ports ?? []).filter((port) => !holdsPort(id, port))
   return [
-    ...lost.map((address) => `the reservation of ${address} is missing in ${addressesDirectory(id.network)}`),
+    ...lost.map((address) => `the reservation of ${address} is missing`),
     ...ports.map((port) => `the reservation of host port ${portName(port)} is missing`),
   ]
 }
 
-/** The spec with what prevResult says of the interface. Throws CniError 7 for a result that is not of this pod. */
-function expectedSpec(spec: Spec, result: Result, call: Call): Spec {
-  const own = result.interfaces.find(({ name, sandbox }) => name === call.ifName && sandbox)
-  if (spec.pod === undefined) return spec
-  const path = ['prevResult']
-  if (own === undefined)
-    throw configError(path, `prevResult has no interface ${call.ifName}`, {
-      id: 'prev-result-invalid',
-      hint: 'CHECK gets the result of this ADD',
-    })
-  if (own.sandbox !== call.netns)
-    throw configError(path, `Sandbox in prevResult ${own.sandbox} doesn't match configured netns: ${call.netns}`, {
-      id: 'prev-result-invalid',
-      hint: 'CHECK gets the result of this ADD',
-    })
-  const hostEnd = spec.host?.name
-  if (hostEnd !== undefined && !result.interfaces.some(({ name, sandbox }) => name === hostEnd && !sandbox))
-    throw configError(path, `prevResult has no interface ${hostEnd}`, {
-      id: 'prev-result-invalid',
-      hint: 'CHECK gets the result of this ADD',
-    })
-  const mac = own.mac?.toLowerCase() ?? spec.pod.mac
-  const named = new Set(result.ips.map(({ address }) => address))
+/** The spec with what prevResult says of the interface by now, and what prevResult does not have at all. */
+function expectedSpec(spec: Spec, result: Result, { netns }: Call): { spec: Spec; missing: readonly string[] } {
+  const { pod, host } = spec
+  if (pod === undefined) return { spec, missing: [] }
+  const at = result.interfaces.findIndex(({ name, sandbox }) => name === pod.name && sandbox)
+  const own = result.interfaces[at]
+  const end = result.interfaces.find(({ name, sandbox }) => name === host?.name && !sandbox)
+  const missing: string[] = []
+  if (own === undefined) missing.push(`prevResult has no interface ${pod.name} in ${netns}`)
+  else if (own.sandbox !== netns)
+    missing.push(`prevResult has ${pod.name} in ${own.sandbox}, not in CNI_NETNS ${netns}`)
+  if (host !== undefined && end === undefined) missing.push(`prevResult has no interface ${host.name}`)
+  const named = new Set(result.ips.filter((ip) => ip.interface === at).map(({ address }) => address))
   const routes = new Set(result.routes.map(({ dst }) => networkText(dst)))
+  const isThere = ({ dst, src }: PodRoute) => src !== undefined || routes.has(dst)
+  const mac = own?.mac?.toLowerCase() ?? pod.mac
   return {
-    ...spec,
-    pod: { ...spec.pod, mac, mtu: own.mtu ?? spec.pod.mtu },
-    addresses: spec.addresses.filter(({ address }) => named.has(address)),
-    // A later plugin may have moved a default route into a table of its own.
-    defaultRoutes: spec.defaultRoutes.filter(({ dst }) => routes.has(dst)),
+    missing,
+    spec: {
+      ...spec,
+      pod: { ...pod, mac, mtu: own?.mtu ?? pod.mtu },
+      ...(host && { host: { ...host, mac: end?.mac?.toLowerCase() ?? host.mac } }),
+      // Addresses of no interface came from a plugin before us: then ours say where they are.
+      addresses: named.size === 0 ? spec.addresses : spec.addresses.filter(({ address }) => named.has(address)),
+      // A later plugin may have taken a route, or moved it into a table of its own.
+      routes: spec.routes.filter(isThere),
+      defaultRoutes: spec.defaultRoutes.filter(isThere),
+    },
   }
 }
 
@@ -205,26 +204,43 @@ function differencesIn(ops: readonly Op[], observed: Observed): readonly string[
 }
 
 function reportOtherVersion({ tables }: Observed): void {
-  for (const [table, { comments }] of tables ?? []) {
-    const other = comments.find((comment) => /^trestle \d+ /.test(comment) && !comment.startsWith('trestle 100 '))
-    if (other !== undefined)
-      process.stderr.write(
-        `trestle: CHECK: rules of nft table ${table} trestle are of another version (${other}) and are not compared\n`,
-      )
+  for (const [table, seen] of tables ?? []) {
+    const other = otherVersionOf(seen)
+    if (other === undefined) continue
+    const what = `rules of nft table ${table} trestle are of another version (${other}) and are not compared`
+    process.stderr.write(`trestle: CHECK: ${what}\n`)
   }
 }
 
-/** Interfaces and addresses of prevResult that later plugins have added are theirs; those of the pod have to be there. */
-function missingFromResult(result: Result, call: Call, { pod }: Observed): readonly string[] {
-  if (pod === undefined) return []
+/**
+ * What prevResult says besides, and the pod has nowhere: routes, and addresses of no interface that are of our subnets. A
+ * later plugin may have moved them to another table or link of the pod.
+ */
+function absentFromPod({ ips, routes, interfaces }: Result, spec: Spec, { pod }: Observed): readonly string[] {
+  if (pod === undefined || spec.isLeftDown) return []
+  const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
+  const known = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(({ dst }) => dst))
   const lines: string[] = []
-  for (const [index, { name, sandbox }] of result.interfaces.entries()) {
-    if (sandbox !== call.netns) continue
-    const link = pod.links.get(name)
-    if (link === undefined && name !== call.ifName) lines.push(`${name} of prevResult is missing in the pod`)
-    for (const ip of result.ips.filter((each) => each.interface === index)) {
-      if (link !== undefined && !link.addresses.includes(ip.address)) lines.push(`${ip.address} is missing on ${name}`)
-    }
+  for (const { dst, gw } of routes) {
+    const network = networkText(dst)
+    const there = pod.routes.filter((route) => route.dst === network)
+    // A later plugin may have given a default route another gateway (upstream sbr).
+    const isAny = gw === undefined || ['0.0.0.0/0', '::/0'].includes(network) || /^(0\.0\.0\.0|::)$/.test(gw)
+    const isThere = there.some((route) => isAny || route.gw === gw.toLowerCase() || route.gw === addressText(gw))
+    if (!known.has(network) && !isThere)
+      lines.push(`route to ${dst}${gw ? ` via ${gw}` : ''} of prevResult is missing in the pod`)
+  }
+  const addresses = [...pod.links.values()].flatMap((link) => link.addresses.map(bareAddress))
+  for (const { address, interface: at } of ips) {
+    const isNowhere = at === undefined || interfaces[at] === undefined
+    const isOfOurs = spec.addresses.some((own) => overlaps(toCidr(own.address), toCidr(address)))
+    if (isNowhere && isOfOurs && !addresses.includes(bareAddress(address)))
+      lines.push(`${address} of prevResult is missing in the pod`)
   }
   return lines
+}
+
+function addressText(text: string): string | undefined {
+  const address = parseAddress(text)
+  return address && formatAddress(address)
 }
