@@ -60,7 +60,7 @@ async function bundle(entry, outfile, plugins = []) {
 mkdirSync(directory, { recursive: true })
 const cni = await bundle(flags.next ? 'src-next/main.ts' : 'src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-const cli = await bundle('src/cli/main.ts', dist('cli.cjs'))
+const cli = await bundle(flags.next ? 'src-next/commands/main.ts' : 'src/cli/main.ts', dist('cli.cjs'))
 gateCli(cli)
 const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)

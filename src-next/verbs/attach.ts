@@ -7,6 +7,7 @@ import { CniError, Code } from '../cni/errors.ts'
 import { opsOf, ownElements } from '../drivers/attachment.ts'
 import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
+import { everyElement } from '../drivers/every-element.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { NetworkSpec, Spec } from '../drivers/spec.ts'
@@ -16,7 +17,7 @@ import { hasRules, readShownTable } from '../kernel/elements.ts'
 import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
-import type { Op } from '../kernel/operation.ts'
+import { elementOps, type Op } from '../kernel/operation.ts'
 import { linkExists, readSysctl } from '../kernel/proc.ts'
 import type { Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
@@ -34,7 +35,12 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
     return await finishAttach(spec, await runOps(spec, opsOf(spec), netns, context), netns, context)
   if (isSetUp(network)) {
     const own = before === undefined ? opsOf(spec) : withoutDone(opsOf(spec), opsOf(before))
-    const outcome = await runOps(spec, [...own, ...proofOps(spec, network)], netns, context)
+    const outcome = await runOps(
+      spec,
+      [...own, ...networkElements(network), ...proofOps(spec, network)],
+      netns,
+      context,
+    )
     if (outcome.failed === undefined && provesSharedParts(outcome, spec, network))
       return await finishAttach(spec, outcome, netns, context)
     if (outcome.failed === undefined) {
@@ -53,6 +59,11 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
 function withoutDone(ops: readonly Op[], done: readonly Op[]): readonly Op[] {
   const texts = new Set(done.map((op) => JSON.stringify(op)))
   return ops.filter((op) => !texts.has(JSON.stringify(op)))
+}
+
+/** An element that somebody removed shows in no listing of rules: every ADD adds those of its network again. */
+function networkElements(network: NetworkSpec): readonly Op[] {
+  return elementOps(everyElement([network], [], undefined))
 }
 
 function withNetwork(spec: Spec, network: NetworkSpec): Spec {

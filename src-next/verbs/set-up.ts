@@ -44,6 +44,8 @@ export interface SetUpReport {
   readonly networks: readonly NetworkSpec[]
   /** What did not hold, in words. */
   readonly repaired: readonly string[]
+  /** Live pods whose link on the host is gone: nothing gives it back. */
+  readonly lost: readonly AttachmentRecord[]
 }
 
 /** What a set-up is about to do. */
@@ -51,6 +53,7 @@ export interface SetUpPlan {
   readonly networks: readonly NetworkSpec[]
   readonly ops: readonly Op[]
   readonly repaired: readonly string[]
+  readonly lost: readonly AttachmentRecord[]
   /** Bridges of ours that no network has any more. */
   readonly unused: readonly BridgeSpec[]
 }
@@ -114,7 +117,8 @@ export async function planSetUp(wanted: NetworkSpec | undefined, machine: Machin
   const ruleOps = await rulesAgain(networks.filter(isUsed), specs, machine)
   const repaired =
     wanted === undefined ? linkOps.filter((op) => differencesOf(op, { host }).length > 0).map(({ why }) => why) : []
-  return { networks, ops: [...linkOps, ...ruleOps], repaired, unused: unusedBridges(before, own, networks, host) }
+  const lost = live.filter(({ spec }) => spec?.host !== undefined && !host.links.has(spec.host.name))
+  return { networks, ops: [...linkOps, ...ruleOps], repaired, lost, unused: unusedBridges(before, own, networks, host) }
 }
 
 /** The network as it is to be: `wanted`, with what was learned before. */
