@@ -124,9 +124,6 @@ const chains: readonly Chain[] = [
   {
     name: 'hostports',
     rules: [
-      // A packet to 127.0.0.0/8 that comes from another machine is translated before the kernel's check for martians
-      // could drop it (net/ipv4/route.c, ip_route_input_slow).
-      ['loopback4', 'iifname != "lo" ip daddr 127.0.0.0/8 return'],
       // There is no route_localnet for IPv6: what goes from ::1 to ::1 is for a service of the node.
       ['loopback6', 'ip6 saddr ::1 ip6 daddr ::1 return'],
       ...families('port', 'dnat ip? to ip? daddr . meta l4proto . th dport map @ports?'),
@@ -138,7 +135,12 @@ const chains: readonly Chain[] = [
     // Service wins. Only packets to the node's own addresses are looked up (GHSA-jv3w-x3r3-g6rm).
     name: 'prerouting',
     hook: 'type nat hook prerouting priority -90',
-    rules: [['local', 'fib daddr type local jump hostports']],
+    rules: [
+      // From another machine it would be translated before the kernel's check for martians could drop it
+      // (net/ipv4/route.c, ip_route_input_slow).
+      ['loopback4', 'iifname != "lo" ip daddr 127.0.0.0/8 return'],
+      ['local', 'fib daddr type local jump hostports'],
+    ],
   },
   {
     name: 'output',

@@ -16,12 +16,12 @@ const ruleNames: Readonly<Record<TableFamily, Readonly<Record<string, readonly s
   inet: {
     guard: ['loopback-to', 'loopback-from'],
     ...(isNext
-      ? { hostports: ['loopback4', 'loopback6', 'port4', 'port6', 'anyport4', 'anyport6'] }
+      ? { hostports: ['loopback6', 'port4', 'port6', 'anyport4', 'anyport6'] }
       : {
           hostports: ['loopback6', 'gate4', 'anygate4', 'gate6', 'anygate6', 'ungated'],
           translate: ['port4', 'anyport4', 'port6', 'anyport6'],
         }),
-    prerouting: ['local'],
+    prerouting: isNext ? ['loopback4', 'local'] : ['local'],
     output: ['local-out'],
     forward: ['itself4', 'itself6', 'fence'],
     postrouting: [
