@@ -43,7 +43,6 @@ export function acceptOf(
   if (!firewall?.hostAccept) return undefined
   const to = ranges.filter(isSubnet)
   const subnets = links.length > 0 ? [] : to
-  if (links.length === 0 && subnets.length === 0) return undefined
   return { links, subnets, to, from: [...new Set([...to, ...nonMasqueradeCidrs])].sort() }
 }
 

@@ -34,7 +34,7 @@ export function masqueradeOf(
   ranges: readonly string[],
 ): NetworkSpec['masquerade'] {
   const sources = ranges.filter(isSubnet)
-  if (!ipMasq || sources.length === 0) return undefined
+  if (!ipMasq) return undefined
   return { sources, keep: [...new Set([...sources, ...nonMasqueradeCidrs])].sort() }
 }
 

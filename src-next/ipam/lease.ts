@@ -2,14 +2,15 @@
 // The lease of an ADD: from our pool, from the configuration (`static`), or from a delegated plugin; and its reservation.
 
 import { realpathSync } from 'node:fs'
-import { bareAddress, parseAddress, toCidr } from '../cni/addresses.ts'
+import { bareAddress, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
 import type { Call } from '../cni/call.ts'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
 import type { Dns } from '../cni/results.ts'
 import type { NetworkConf, PoolIpam, Range } from '../config/network-conf.ts'
 import type { AttachmentId, Lease, PodAddress } from '../drivers/spec.ts'
+import { nodeAddresses } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
-import { namesIn, readableText, readText, writeText } from '../state/files.ts'
+import { readableText, readText, writeText } from '../state/files.ts'
 import { addressesDirectory, networkDirectory } from '../state/layout.ts'
 import { describeRecord } from '../state/records.ts'
 import {
@@ -84,9 +85,9 @@ async function reserveFromPool(request: LeaseRequest, ipam: PoolIpam): Promise<L
   const requested = chooseRequested(ipam.rangeSets, ipam.requested)
   const chosen: Candidate[] = []
   try {
-    for (const [index, set] of ipam.rangeSets.entries()) {
+    for (const [index, ranges] of ipam.rangeSets.entries()) {
       const asked = requested[index]
-      const placed = { index, ranges: set }
+      const placed = { index, ranges }
       chosen.push(
         asked === undefined
           ? await reserveNext(request, ipam, placed)
@@ -104,7 +105,7 @@ async function reserveFromPool(request: LeaseRequest, ipam: PoolIpam): Promise<L
   return { addresses, routes: ipam.routes, ...(dns === undefined ? {} : { dns }) }
 }
 
-/** A range set by its place in the configuration, which `last.N` and messages name. */
+/** A range set by its place in the configuration, which messages name. */
 interface PlacedSet {
   readonly index: number
   readonly ranges: readonly Range[]
@@ -113,20 +114,24 @@ interface PlacedSet {
 async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet): Promise<Candidate> {
   const { id } = request
   const { exclude, dataDir } = ipam
-  const robin = roundRobin(id.network, set, dataDir)
   const theirs = hostLocalAddresses(dataDir, id.network)
   const reserve = (): Candidate | undefined => {
-    const taken = new Set([...reservedAddresses(id.network), ...theirs])
-    for (const candidate of candidates(set.ranges, robin.last, exclude)) {
+    const last = lastAddress(id.network, set, dataDir)
+    const taken = new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()])
+    for (const candidate of candidates(set.ranges, last, exclude)) {
       if (taken.has(candidate.address) || !reserveAddress(id, candidate.address)) continue
-      robin.remember(candidate.address)
+      writeText(lastFile(id.network, set), candidate.address)
       return candidate
     }
     return undefined
   }
   const found = reserve() ?? ((await settleDeadHolders(request, set)) ? reserve() : undefined)
   if (found !== undefined) return found
-  const used = countedAddresses(set.ranges, exclude, new Set([...reservedAddresses(id.network), ...theirs]))
+  const used = countedAddresses(
+    set.ranges,
+    exclude,
+    new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()]),
+  )
   const what = `no IP addresses available in range set: ${describeSet(set.ranges)}`
   const message = `failed to allocate for range ${set.index}: ${what} (${used.length} of ${capacity(set.ranges, exclude)} used)`
   const ofHostLocal =
@@ -168,29 +173,22 @@ async function reserveRequested(
   }
   if (hostLocalAddresses(dataDir, id.network).includes(address))
     throw refused(`host-local: ${dataDir}/${id.network}/${address}`)
+  if (nodeAddresses().has(address)) throw refused('the node itself')
   const holder = await reserveNamedAddress(id, address, settleDead)
   if (holder === 'reserved') return asked
   throw refused(holder === undefined ? 'an attachment that cannot be read' : describeRecord(holder))
 }
 
 /**
- * Where the round robin of a range set goes on. Each place in the configuration has a file; where ranges change places,
- * the file of another place has the set's own address. It is a hint: nothing depends on it.
+ * The file with the address that a range set gave last: named by its first address, so that a set which changes its place
+ * in the configuration goes on where it was.
  */
-function roundRobin(
-  network: string,
-  { index, ranges }: PlacedSet,
-  dataDir: string,
-): { last: string | undefined; remember: (address: string) => void } {
-  const directory = networkDirectory(network)
-  const remember = (address: string) => writeText(`${directory}/last.${index}`, address)
-  const isOwn = (address: string | undefined) => address !== undefined && rangeOf(ranges, address) !== undefined
-  const readLast = (place: number | string) => readableText(`${directory}/last.${place}`)?.trim()
-  const here = readLast(index)
-  if (isOwn(here)) return { last: here, remember }
-  const others = namesIn(directory).flatMap((name) => /^last\.(\d+)$/.exec(name)?.[1] ?? [])
-  const own = others.map(readLast).find(isOwn)
-  return { last: own ?? (here === undefined ? hostLocalLast(dataDir, network, index) : undefined), remember }
+function lastFile(network: string, { ranges }: PlacedSet): string {
+  return `${networkDirectory(network)}/last.${bareAddress(networkText(ranges[0]?.subnet ?? ''))}`
+}
+
+function lastAddress(network: string, set: PlacedSet, dataDir: string): string | undefined {
+  return readableText(lastFile(network, set))?.trim() ?? hostLocalLast(dataDir, network, set.index)
 }
 
 /** With systemd-resolved /etc/resolv.conf is a link. Throws CniError 5. */

@@ -217,6 +217,7 @@ function readRoute(entry: JsonObject): readonly ObservedRoute[] {
       ...given('scope', scopeNumber(entry['scope'])),
       ...given('mtu', metrics['mtu']),
       ...given('advmss', metrics['advmss']),
+      ...given('isAdvertised', ['9', 'ra'].includes(text(entry['protocol'])) ? true : undefined),
     }
   })
 }

@@ -33,6 +33,8 @@ export interface ObservedLink {
 export interface ObservedRoute extends PodRoute {
   readonly dev?: string
   readonly table: number
+  /** By a router of the link (RTPROT_RA): its subnet, whatever address the link has. */
+  readonly isAdvertised?: true
 }
 
 export interface ObservedRule {

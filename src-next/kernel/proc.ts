@@ -3,6 +3,7 @@
 // /sys/class/net shows that of whoever mounted it.
 
 import { accessSync, closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import { isPodLinkName } from '../drivers/names.ts'
 
 /** The text of a file of /proc or /sys without the last newline; undefined where it cannot be read. */
@@ -37,6 +38,12 @@ export function linkExists(name: string): boolean {
 /** Whether a link that is being removed is gone: its directory in /sys goes last (net/core/dev.c). */
 export function isLinkGone(name: string): boolean {
   return !linkExists(name) && !isThere(`/sys/class/net/${name}/ifindex`)
+}
+
+/** Addresses of links of the node that are up, but for the pods' ends. By netlink, without a process (getifaddrs(3)). */
+export function nodeAddresses(): ReadonlySet<string> {
+  const links = Object.entries(networkInterfaces()).filter(([name]) => !isPodLinkName(name))
+  return new Set(links.flatMap(([, addresses]) => addresses?.map(({ address }) => address) ?? []))
 }
 
 export function linkNames(): readonly string[] {

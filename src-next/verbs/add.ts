@@ -19,10 +19,11 @@ import { driverOf } from '../drivers/drivers.ts'
 import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
 import { type AttachmentId, emptySpec, type Spec } from '../drivers/spec.ts'
 import { flushFlowsBefore } from '../features/flows.ts'
+import { requirePlugin } from '../ipam/delegate.ts'
 import { type LeaseRequest, reserveAddresses } from '../ipam/lease.ts'
 import { findDevice } from '../kernel/devices.ts'
 import { lookAtPod, lookAtQueues, lookForWays } from '../kernel/look.ts'
-import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
+import { closeNetns, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
 import { machineId, uplinkMtu } from '../kernel/proc.ts'
 import { ownIdentity, timestamp } from '../process/clock.ts'
 import { endKilledCallsIfPossible } from '../process/killed-calls.ts'
@@ -55,9 +56,10 @@ import { checkAllowlist } from './sysctl-allowlist.ts'
 export async function add(call: Call, conf: NetworkConf, context: Context): Promise<Result> {
   if (conf.mode === 'loopback') return await addLoopback(call, conf, context)
   if (conf.mode !== 'ipam') checkAllowlist(conf, call)
-  const netns = conf.mode === 'ipam' ? undefined : context.machine.openNetns(call.netns)
+  const netns = conf.mode === 'ipam' ? openNetnsIfThere(call.netns) : context.machine.openNetns(call.netns)
   try {
     requireState(conf.name)
+    if (conf.ipam.kind === 'delegated') requirePlugin({ type: conf.ipam.type, path: call.path })
     const id = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
     const removal = { path: call.path, stdin: conf.stdin }
     // Loading tools takes longer than most batches: they load while we write the record.
@@ -65,7 +67,7 @@ export async function add(call: Call, conf: NetworkConf, context: Context): Prom
     await endKilledCallsIfPossible()
     await settleKilledCalls(conf.name, context, removal, id)
     if (isStateLost()) await recoverLostState(context.machine)
-    const intent = await writeIntent({ id, conf, call, netns }, context, removal)
+    const intent = await writeIntent({ id, conf, netns }, context, removal)
     try {
       const result = await addAttachment({ intent, conf, call, netns, context, removal })
       finishRecord(id)
@@ -266,21 +268,16 @@ async function tablesInUse(netns: OpenNetns, { machine }: Context): Promise<Read
 interface Intent {
   readonly id: AttachmentId
   readonly conf: NetworkConf
-  readonly call: Call
   readonly netns: OpenNetns | undefined
 }
 
 /** The record that says whose the attachment is, before anything is reserved. Throws CniError 103, 7 or 11. */
-async function writeIntent(
-  { id, conf, call, netns }: Intent,
-  context: Context,
-  removal: Removal,
-): Promise<AttachmentRecord> {
+async function writeIntent({ id, conf, netns }: Intent, context: Context, removal: Removal): Promise<AttachmentRecord> {
   const intent: AttachmentRecord = {
     format: recordFormat,
     id,
     writer: ownIdentity(),
-    netns: netns?.identity ?? { path: call.netns, inode: 0 },
+    netns: netns?.identity ?? { path: '', inode: 0 },
     createdAt: timestamp(),
     ...defined({
       pod: conf.pod,

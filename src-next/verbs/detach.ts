@@ -79,9 +79,11 @@ export async function detach(
       // Without a spec the call ended between its reservations and the spec: only the files say which they are.
       const addresses = spec.addresses.map(({ address }) => bareAddress(address))
       releaseReservations(id, present.spec && { addresses, ports: spec.hostPorts?.ports ?? [] })
-      forgetRecord(id)
-    } else noteLeft(present, errors)
-    if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, context)))
+    }
+    if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
+    // Last of all: where the call is killed before, a later one finds the record and does the rest.
+    if (errors.length === 0) forgetRecord(id)
+    else noteLeft(present, errors)
     return errors
   })
 }

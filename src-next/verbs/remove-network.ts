@@ -4,7 +4,7 @@
 import { type CniError, toCniError } from '../cni/errors.ts'
 import { everyElement } from '../drivers/every-element.ts'
 import { isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
-import { type BridgeSpec, isSameNetwork, type NetworkSpec } from '../drivers/spec.ts'
+import { type AttachmentId, type BridgeSpec, isSameNetwork, type NetworkSpec, sameId } from '../drivers/spec.ts'
 import { settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { lookAtHost } from '../kernel/look.ts'
@@ -19,10 +19,14 @@ import { allRecords, knownNetworks, recordsOf, removeNetwork } from '../state/re
 import type { Context } from './context.ts'
 
 /**
- * Removes the network where no attachment has a record. A new ADD writes its record first and then waits for the
+ * Removes the network where no attachment but `own`, which is about to go, has a record. A new ADD writes its record first and then waits for the
  * machine's lock: it either is seen here, or finds the network gone and sets it up.
  */
-export async function removeIfEmpty(network: NetworkSpec, context: Context): Promise<readonly CniError[]> {
+export async function removeIfEmpty(
+  network: NetworkSpec,
+  own: AttachmentId,
+  context: Context,
+): Promise<readonly CniError[]> {
   const lock = {
     file: machineLockFile(),
     purpose: `remove the empty network ${network.name}`,
@@ -31,8 +35,8 @@ export async function removeIfEmpty(network: NetworkSpec, context: Context): Pro
   }
   try {
     return await withLock(lock, async () => {
-      const isOwn = recordsOf(network.name).some(({ id }) => id.role === network.role)
-      return isOwn ? [] : await removeShared([network], context.machine)
+      const isUsed = recordsOf(network.name).some(({ id }) => id.role === network.role && !sameId(id, own))
+      return isUsed ? [] : await removeShared([network], context.machine)
     })
   } catch (error) {
     return [toCniError(error)]

@@ -3,7 +3,7 @@
 // have lost on the host. From the configuration and the live records, under the machine's lock. ADD calls it when its own
 // batches show that something is missing; `trestle restore` is the same function without a network of its own.
 
-import { contains, familyOf, overlaps, toCidr } from '../cni/addresses.ts'
+import { asPrefix, contains, familyOf, isSubnet, overlaps, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { opsOf } from '../drivers/attachment.ts'
 import { keepNetworkOps, makeBridgeOps, markBridge, plugOps } from '../drivers/bridge.ts'
@@ -20,7 +20,7 @@ import { lookAtHost, lookAtQueues } from '../kernel/look.ts'
 import { CommandError } from '../kernel/messages.ts'
 import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
 import type { ObservedLink, Place } from '../kernel/observed.ts'
-import { elementOps, type Op } from '../kernel/operation.ts'
+import { elementOps, mainTable, type Op } from '../kernel/operation.ts'
 import { machineId } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
@@ -255,16 +255,27 @@ function refuseOverlap(wanted: NetworkSpec, before: NetworkSpec | undefined, { o
     for (const link of host.links.values()) {
       if (isPodLinkName(link.name)) continue
       const isOwn = ownLinks.has(link.name)
-      const address = link.addresses.find(
-        (each) => overlaps(toCidr(each), toCidr(range)) && !(isOwn || gateways.has(each)),
+      // A single address is no subnet (the tunnels of flannel and Calico have one): no pod gets it.
+      const subnets = [...link.addresses.filter((each) => isSubnet(each)), ...onLinkPrefixes(host, link.name)]
+      const address = subnets.find(
+        (each) => overlaps(toCidr(asPrefix(each)), toCidr(range)) && !(isOwn || gateways.has(each)),
       )
-      const hasDefault = host.routes.some(
-        ({ dev, dst }) => dev === link.name && (dst === '0.0.0.0/0' || dst === '::/0'),
-      )
+      const hasDefault = host.routes.some(({ dev, dst }) => dev === link.name && isDefault(dst))
       const cure = link.name === 'lo' || hasDefault ? '' : `remove ${link.name} (ip link del ${link.name}), `
       if (address !== undefined) refuse(range, `${address} of ${link.name}`, cure)
     }
   }
+}
+
+/** A subnet that a router of the link advertises, beside an address of full length, and the node's router itself. */
+function onLinkPrefixes({ routes }: Place, link: string): readonly string[] {
+  const own = routes.filter(({ dev, table }) => dev === link && table === mainTable)
+  const advertised = own.filter(({ isAdvertised, gw }) => isAdvertised && gw === undefined).map(({ dst }) => dst)
+  return [...advertised, ...own.flatMap(({ dst, gw }) => (isDefault(dst) && gw !== undefined ? [gw] : []))]
+}
+
+function isDefault(dst: string): boolean {
+  return dst === '0.0.0.0/0' || dst === '::/0'
 }
 
 /** The bridge as it can be: one of another program keeps its MAC and MTU. Throws CniError 108. */

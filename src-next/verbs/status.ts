@@ -14,7 +14,7 @@ import { delegate, requirePlugin } from '../ipam/delegate.ts'
 import { hostLocalAddresses } from '../ipam/host-local-files.ts'
 import { isDeviceThere } from '../kernel/devices.ts'
 import { missingCapabilities } from '../kernel/messages.ts'
-import { bridgePortCount } from '../kernel/proc.ts'
+import { bridgePortCount, nodeAddresses } from '../kernel/proc.ts'
 import { findProgram } from '../process/runner.ts'
 import { requireUsableState } from '../state/layout.ts'
 import { allRecords, findRecord, isDead } from '../state/records.ts'
@@ -113,7 +113,7 @@ function requireFreeAddress(conf: NetworkConf, { rangeSets, exclude, dataDir }: 
   const theirs = hostLocalAddresses(dataDir, conf.name)
   for (const set of rangeSets) {
     const total = capacity(set, exclude)
-    const used = countedAddresses(set, exclude, new Set([...reserved, ...theirs]))
+    const used = countedAddresses(set, exclude, new Set([...reserved, ...theirs, ...nodeAddresses()]))
     if (BigInt(used.length) < total) continue
     const holders = reserved
       .filter((address) => rangeOf(set, address) !== undefined)

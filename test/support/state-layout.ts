@@ -219,7 +219,7 @@ export const patterns = {
   zones: `${aNetwork}/(?:network|chained)-accept\\.json`,
   accept: 'accept\\.json',
   shared: `${aNetwork}/(?:network|chained)\\.json`,
-  last: `${aNetwork}/last\\.\\d+`,
+  last: `${aNetwork}/last\\.[0-9a-f.:]+`,
   ports: 'ports',
   nftVersion: 'nft\\.json',
   localnet: 'localnet',
