@@ -139,7 +139,8 @@ export const bandwidth: Feature = {
   links: ({ bandwidth: limits }) => (limits?.egress === undefined ? [] : [limits.egress.ifb]),
   // A host end of ours takes its queues along.
   undo: ({ chained, bandwidth: limits }) => {
-    if (limits === undefined || chained === undefined) return []
+    // Without its link: the name is another pod's by now.
+    if (limits === undefined || chained === undefined || limits.link === '') return []
     const { link: dev, ingress, egress } = limits
     const about = {
       place: 'host',

@@ -7,6 +7,7 @@ import { rmSync } from 'node:fs'
 import { type Cidr, includes, parseAddress, parsePrefix } from '../cni/addresses.ts'
 import { oneLine } from '../cni/errors.ts'
 import type { HostPort } from '../drivers/spec.ts'
+import { nowMs } from '../process/clock.ts'
 import type { Machine } from '../process/machine.ts'
 import type { Output } from '../process/runner.ts'
 import { writeText } from '../state/files.ts'
@@ -20,7 +21,8 @@ function withoutTcp(ports: readonly HostPort[], family: 4 | 6): readonly HostPor
 }
 
 /** Deletes the flows to a new pod's ports that began before its rules. A failure is reported and is no error. */
-export async function flushFlowsBefore(machine: Machine, ports: readonly HostPort[]): Promise<void> {
+export async function flushFlowsBefore(withoutBound: Machine, ports: readonly HostPort[]): Promise<void> {
+  const machine = boundedTo3s(withoutBound)
   for (const family of [4, 6] as const) {
     const own = withoutTcp(ports, family)
     if (own.length === 0) continue
@@ -30,7 +32,8 @@ export async function flushFlowsBefore(machine: Machine, ports: readonly HostPor
 }
 
 /** Deletes the flows into a pod that is gone. */
-export async function flushFlowsAfter(machine: Machine, ports: readonly HostPort[]): Promise<void> {
+export async function flushFlowsAfter(withoutBound: Machine, ports: readonly HostPort[]): Promise<void> {
+  const machine = boundedTo3s(withoutBound)
   for (const family of [4, 6] as const) {
     const selections = withoutTcp(ports, family).map(({ protocol, podIp }) => `-p ${protocol} --reply-src ${podIp}`)
     await deleteFlows(
@@ -108,7 +111,7 @@ async function deleteByFile(machine: Machine, lines: readonly Selection[]): Prom
   const file = `${stateRoot()}/.flows.${process.pid}`
   try {
     writeText(file, lines.map((line) => `${line.join(' ')}\n`).join(''))
-    const output = await machine.ask({ file: 'conntrack', args: ['-R', file], mostMs: 3000 })
+    const output = await machine.ask({ file: 'conntrack', args: ['-R', file] })
     return output.code === 0 || !/option/.test(output.stderr)
   } catch {
     return false
@@ -117,10 +120,15 @@ async function deleteByFile(machine: Machine, lines: readonly Selection[]): Prom
   }
 }
 
-/** A moment's work on a table that may hold a million flows: one that hangs would take all the time of the call. */
+/** A moment's work on a table that may hold a million flows: what hangs would take all the time of the call. */
+function boundedTo3s(machine: Machine): Machine {
+  const endsAtMs = nowMs() + 3000
+  return { ...machine, ask: (command) => machine.ask({ ...command, mostMs: Math.max(1, Math.ceil(endsAtMs - nowMs())) }) }
+}
+
 async function conntrack(machine: Machine, args: readonly string[]): Promise<Output | undefined> {
   try {
-    const output = await machine.ask({ file: 'conntrack', args, mostMs: 3000 })
+    const output = await machine.ask({ file: 'conntrack', args })
     // Status 1 says that nothing matched.
     if (output.code !== 0 && !/0 flow entries|^$/.test(output.stderr.trim())) report(output.stderr)
     return output

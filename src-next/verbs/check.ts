@@ -6,7 +6,7 @@ import { bareAddress, familyOf, formatAddress, networkText, overlaps, parseAddre
 import type { Call } from '../cni/call.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import type { Result } from '../cni/results.ts'
-import { makesInterface, type NetworkConf } from '../config/network-conf.ts'
+import type { NetworkConf } from '../config/network-conf.ts'
 import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
 import { everyElement } from '../drivers/every-element.ts'
@@ -30,10 +30,13 @@ import { checkLoopback } from './loopback.ts'
 
 export async function check(call: Call, conf: NetworkConf, context: Context): Promise<void> {
   if (conf.mode === 'loopback') return await checkLoopback(call, context)
-  const id = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+  const named = { network: conf.name, containerId: call.containerId, ifName: call.ifName }
   const netns = conf.mode === 'ipam' ? undefined : context.machine.openNetns(call.netns)
   try {
-    const record = findRecord(id)
+    // The configuration only guesses the role: an entry behind another plugin need not name its mode.
+    const roles = conf.mode === 'ipam' ? (['ipam'] as const) : ([conf.role, 'chained'] as const)
+    const record = roles.map((role) => findRecord({ ...named, role })).find((found) => found !== undefined)
+    const id = record?.id ?? { ...named, role: conf.role }
     if (record === undefined) throw differs(id, [`no record of this attachment in ${finishedFile(id)}`])
     if (record.format !== recordFormat) {
       process.stderr.write(
@@ -70,8 +73,9 @@ async function compare(
 ): Promise<readonly string[]> {
   const reservations = missingReservations(spec)
   if (conf.mode === 'ipam' || netns === undefined) return reservations
+  const isOwn = spec.mode !== 'chained'
   const result = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
-  const { spec: wanted, missing } = makesInterface(conf) ? expectedSpec(spec, result, call) : { spec, missing: [] }
+  const { spec: wanted, missing } = isOwn ? expectedSpec(spec, result, call) : { spec, missing: [] }
   const network = spec.network && (readNetwork(spec.network) ?? spec.network)
   const ops = [...networkOps(network, wanted), ...opsOf(wanted)]
   let observed = await look(ops, wanted, netns, machine)
@@ -82,7 +86,7 @@ async function compare(
     found = differencesIn(ops, observed)
   }
   reportOtherVersion(observed)
-  const absent = makesInterface(conf) ? absentFromPod(result, wanted, observed) : []
+  const absent = isOwn ? absentFromPod(result, wanted, observed) : []
   const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
   return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
 }

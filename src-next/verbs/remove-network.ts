@@ -3,13 +3,14 @@
 
 import { type CniError, toCniError } from '../cni/errors.ts'
 import { everyElement } from '../drivers/every-element.ts'
-import { isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
+import { isPodLinkName, networkDigest, ownBridgeAlias } from '../drivers/names.ts'
 import { type AttachmentId, type BridgeSpec, isSameNetwork, type NetworkSpec, sameId } from '../drivers/spec.ts'
 import { settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { lookAtHost } from '../kernel/look.ts'
 import { type Element, tableName, tableOf } from '../kernel/nft-table.ts'
 import { elementOps, type Op } from '../kernel/operation.ts'
+import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import { readableText } from '../state/files.ts'
@@ -54,7 +55,7 @@ export async function removeShared(gone: readonly NetworkSpec[], machine: Machin
   )
   const errors = [...(await removeBridges(bridges, machine))]
   const specs = records.flatMap(({ spec, isLeaving }) => (spec === undefined || isLeaving ? [] : [spec]))
-  const elements = everyElement(left, specs, readCluster(readableText(clusterFile()) ?? ''))
+  const elements = [...everyElement(left, specs, readCluster(readableText(clusterFile()) ?? '')), ...openGuards(left)]
   const { errors: refused } = await machine.run(
     stepsToAdd(
       refill(
@@ -72,6 +73,15 @@ export async function removeShared(gone: readonly NetworkSpec[], machine: Machin
     errors.push(toCniError(error))
   }
   return errors
+}
+
+/** The guard of bridges that let 127.0.0.1 through since they had a host port: that setting stays. */
+export function openGuards(networks: readonly NetworkSpec[]): readonly Element[] {
+  const isOpen = (link: string) => readSysctl(`net/ipv4/conf/${link}/route_localnet`) === '1'
+  return networks.flatMap(({ name, bridge }) => {
+    const links = [bridge?.name, bridge?.vlanGateway?.name].filter((link) => link !== undefined && isOpen(link))
+    return links.map((link): Element => ({ set: 'loopback', key: [link ?? ''], comment: networkDigest(name) }))
+  })
 }
 
 /** Writes the rules again with the elements of those who are left. */

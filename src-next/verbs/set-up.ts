@@ -37,7 +37,7 @@ import {
 } from '../state/records.ts'
 import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
-import { removeBridges } from './remove-network.ts'
+import { openGuards, removeBridges } from './remove-network.ts'
 
 /** What a set-up did, for `trestle restore`. */
 export interface SetUpReport {
@@ -426,7 +426,8 @@ async function rulesAgain(
   specs: readonly Spec[],
   machine: Machine,
 ): Promise<readonly Op[]> {
-  const elements = everyElement(networks, specs, readCluster(readableText(clusterFile()) ?? ''))
+  const cluster = readCluster(readableText(clusterFile()) ?? '')
+  const elements = [...everyElement(networks, specs, cluster), ...openGuards(networks)]
   const hasAccept = networks.some(({ accept }) => accept !== undefined)
   const ops: Op[] = []
   for (const table of ['inet', 'bridge'] as const) {
