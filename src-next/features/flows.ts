@@ -123,7 +123,10 @@ async function deleteByFile(machine: Machine, lines: readonly Selection[]): Prom
 /** A moment's work on a table that may hold a million flows: what hangs would take all the time of the call. */
 function boundedTo3s(machine: Machine): Machine {
   const endsAtMs = nowMs() + 3000
-  return { ...machine, ask: (command) => machine.ask({ ...command, mostMs: Math.max(1, Math.ceil(endsAtMs - nowMs())) }) }
+  return {
+    ...machine,
+    ask: (command) => machine.ask({ ...command, mostMs: Math.max(1, Math.ceil(endsAtMs - nowMs())) }),
+  }
 }
 
 async function conntrack(machine: Machine, args: readonly string[]): Promise<Output | undefined> {

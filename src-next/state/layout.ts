@@ -142,7 +142,7 @@ function whatIsThere(path: string, stat: Stats): string {
   const euid = process.geteuid?.()
   const is = `it is owned by uid ${stat.uid} and has mode ${(stat.mode & 0o7777).toString(8)}`
   if (euid !== 0) return `${is}, and trestle runs as uid ${euid}; run it as root`
-  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}`
+  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}; otherwise remove it`
 }
 
 function unusable(directory: string, why: string, cause?: unknown): CniError {

@@ -22,7 +22,7 @@ import { type Observed, type ObservedTable, valueDifference } from '../kernel/ob
 import { elementOps, type Op } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
-import { finishedFile } from '../state/layout.ts'
+import { finishedFile, requireStateIfThere } from '../state/layout.ts'
 import { findRecord, readNetwork, recordFormat } from '../state/records.ts'
 import { holdsAddress, holdsPort, portName } from '../state/reservations.ts'
 import type { Context } from './context.ts'
@@ -33,6 +33,7 @@ export async function check(call: Call, conf: NetworkConf, context: Context): Pr
   const named = { network: conf.name, containerId: call.containerId, ifName: call.ifName }
   const netns = conf.mode === 'ipam' ? undefined : context.machine.openNetns(call.netns)
   try {
+    requireStateIfThere(conf.name)
     // The configuration only guesses the role: an entry behind another plugin need not name its mode.
     const roles = conf.mode === 'ipam' ? (['ipam'] as const) : ([conf.role, 'chained'] as const)
     const record = roles.map((role) => findRecord({ ...named, role })).find((found) => found !== undefined)
@@ -221,7 +222,9 @@ function reportOtherVersion({ tables }: Observed): void {
  * later plugin may have moved them to another table or link of the pod.
  */
 function absentFromPod({ ips, routes, interfaces }: Result, spec: Spec, { pod }: Observed): readonly string[] {
-  if (pod === undefined || spec.isLeftDown) return []
+  // Of several namespaces a result does not tell which one has a route.
+  const sandboxes = new Set(interfaces.flatMap(({ sandbox }) => sandbox || []))
+  if (pod === undefined || spec.isLeftDown || sandboxes.size > 1) return []
   const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
   const known = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(({ dst }) => dst))
   const lines: string[] = []

@@ -17,8 +17,8 @@ import { linkExists, linkIndex } from '../kernel/proc.ts'
 import { hasEnded, ownIdentity } from '../process/clock.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
 import { stepsToRemove } from '../process/order.ts'
-import { isDiskRefusal } from '../state/files.ts'
-import { attachmentLockFile, machineLockFile } from '../state/layout.ts'
+import { isDiskRefusal, isTaken } from '../state/files.ts'
+import { attachmentLockFile, machineLockFile, networkDirectory } from '../state/layout.ts'
 import { waitForLock, withLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
@@ -101,7 +101,7 @@ export async function detachWithoutRecord(
     deadline: context.deadline,
     isDispensable: true,
   }
-  return await withLock(lock, async () => {
+  const remove = async () => {
     const netns = pod && openNetnsIfThere(pod.netns)
     try {
       const spec = await specWithoutRecord(id, context, pod && { ...pod, netns })
@@ -115,7 +115,9 @@ export async function detachWithoutRecord(
     } finally {
       closeNetns(netns)
     }
-  })
+  }
+  // Nobody is at work on a network without a directory: a DEL of what never was leaves no lock behind.
+  return isTaken(networkDirectory(id.network)) ? await withLock(lock, remove) : await remove()
 }
 
 /** A set-up that runs beside us leaves a marked record out: it would add the elements again. */
