@@ -125,7 +125,10 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet
     }
     return undefined
   }
-  const found = reserve() ?? ((await settleDeadHolders(request, set)) ? reserve() : undefined)
+  let found = reserve()
+  while (found === undefined && (await settleDeadHolders(request, set))) found = reserve()
+  // Another call may have taken down the dead ones meanwhile.
+  found ??= reserve()
   if (found !== undefined) return found
   const used = countedAddresses(
     set.ranges,

@@ -123,13 +123,12 @@ export async function planSetUp(wanted: NetworkSpec | undefined, machine: Machin
 
 /** The network as it is to be: `wanted`, with what was learned before. */
 export function mergeNetwork(wanted: NetworkSpec, known: NetworkSpec | undefined): NetworkSpec {
-  if (
-    known === undefined ||
-    !wanted.isLearned ||
-    known.kept !== undefined ||
-    known.bridge?.name !== wanted.bridge?.name
-  )
-    return wanted
+  if (known === undefined || known.kept !== undefined || known.bridge?.name !== wanted.bridge?.name) return wanted
+  if (!wanted.isLearned) {
+    // A pod with host ports asks for it, and has it still when one without comes.
+    const hairpin = wanted.ranges.filter((range) => [...known.hairpin, ...wanted.hairpin].includes(range))
+    return { ...wanted, hairpin }
+  }
   const union = (a: readonly string[] = [], b: readonly string[] = []) => unique([...a, ...b])
   const { bridge, masquerade, accept } = wanted
   return {
