@@ -92,7 +92,8 @@ export function toCniError(thrown: unknown): CniError {
 
 /** A system call that failed is foreseen: a full disk, a read-only file system, a directory in a file's place. */
 function refusedFile(error: NodeJS.ErrnoException): CniError {
-  return new CniError(Code.ioFailure, 'file-refused', oneLine(error.message), {
+  const isPassing = ['EMFILE', 'ENFILE', 'ENOMEM'].includes(error.code ?? '')
+  return new CniError(isPassing ? Code.tryAgainLater : Code.ioFailure, 'file-refused', oneLine(error.message), {
     details: 'make the path writable and free space on it, then repeat the call; state is kept in /run/trestle',
     cause: error,
   })

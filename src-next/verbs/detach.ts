@@ -66,26 +66,39 @@ export async function detach(
     isDispensable: true,
   }
   return await withLock(lock, async () => {
-    // Whoever had the lock may have removed it, and another attachment may have the ids by now.
-    const present = findRecord(id)
-    if (present === undefined || !isSameRecord(present, record)) return []
-    if (hasEnded(present.writer, Date.parse(present.createdAt)))
-      await endKilledCalls(present.writer, context.deadline.endsAtMs)
-    markLeaving(present)
-    const spec = present.spec ?? (await specWithoutRecord(id, context))
-    const errors = await removeFromKernel(spec, present, context, removal)
-    errors.push(...(await releaseLease(present, context, removal)))
-    if (errors.length === 0) {
-      // Without a spec the call ended between its reservations and the spec: only the files say which they are.
-      const addresses = spec.addresses.map(({ address }) => bareAddress(address))
-      releaseReservations(id, present.spec && { addresses, ports: spec.hostPorts?.ports ?? [] })
+    try {
+      return await detachLocked(record, context, removal)
+    } catch (error) {
+      throw isDiskRefusal(error) ? notRecorded(record, error as Error) : error
     }
-    if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
-    // Last of all: where the call is killed before, a later one finds the record and does the rest.
-    if (errors.length === 0) forgetRecord(id)
-    else noteLeft(present, errors)
-    return errors
   })
+}
+
+async function detachLocked(
+  record: AttachmentRecord,
+  context: Context,
+  removal: Removal,
+): Promise<readonly CniError[]> {
+  const { id } = record
+  // Whoever had the lock may have removed it, and another attachment may have the ids by now.
+  const present = findRecord(id)
+  if (present === undefined || !isSameRecord(present, record)) return []
+  if (hasEnded(present.writer, Date.parse(present.createdAt)))
+    await endKilledCalls(present.writer, context.deadline.endsAtMs)
+  markLeaving(present)
+  const spec = present.spec ?? (await specWithoutRecord(id, context))
+  const errors = await removeFromKernel(spec, present, context, removal)
+  errors.push(...(await releaseLease(present, context, removal)))
+  if (errors.length === 0) {
+    // Without a spec the call ended between its reservations and the spec: only the files say which they are.
+    const addresses = spec.addresses.map(({ address }) => bareAddress(address))
+    releaseReservations(id, present.spec && { addresses, ports: spec.hostPorts?.ports ?? [] })
+  }
+  if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
+  // Last of all: where the call is killed before, a later one finds the record and does the rest.
+  if (errors.length === 0) forgetRecord(id)
+  else noteLeft(present, errors)
+  return errors
 }
 
 /** What there is of an attachment without a record, by its ids, by the comments of elements, and by reservations. */
@@ -136,9 +149,13 @@ function noteLeft(record: AttachmentRecord, errors: readonly CniError[]): void {
   try {
     writePending({ ...record, isLeaving: true, writer: ownIdentity(), left })
   } catch (cause) {
-    const message = `what is left of ${describeRecord(record)} cannot be written down: ${(cause as Error).message}`
-    throw new CniError(Code.tryAgainLater, 'cleanup-not-recorded', message, { details: left.join('\n'), cause })
+    throw notRecorded(record, cause as Error, left)
   }
+}
+
+function notRecorded(record: AttachmentRecord, cause: Error, left: readonly string[] = []): CniError {
+  const message = `what is left of ${describeRecord(record)} cannot be written down: ${cause.message}`
+  return new CniError(Code.tryAgainLater, 'cleanup-not-recorded', message, { details: left.join('\n'), cause })
 }
 
 /** An attachment that the host shows nothing of: its mode, its device, and CNI_NETNS. */
