@@ -103,7 +103,7 @@ function start(command: Command, leftMs: number, signal: AbortSignal | undefined
     killGroup(child)
     // A grandchild may hold the pipes open for longer than we have.
     for (const stream of child.stdio.slice(0, 3)) stream?.destroy()
-    grace ??= setTimeout(() => settle.reject(why), graceMs).unref()
+    grace ??= setTimeout(() => settle.reject(why), graceMs)
   }
   const timer = setTimeout(() => end(tooSlow(command)), leftMs)
   const onAbort = () => end(interrupted(command))

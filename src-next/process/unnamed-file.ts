@@ -77,7 +77,11 @@ function hasRoom(directory: string, bytes: number): boolean {
 /** How often outputs are measured: a process that prints without end fills a file faster than a pipe. */
 const measureMs = 20
 
-/** Calls `onTooMuch` when one of the files is longer than the limit, until it is cleared. */
+/**
+ * Calls `onTooMuch` when one of the files is longer than the limit, until it is cleared. Not unref'd, as no timer here:
+ * Node keeps the list of such a one after it was cleared (lib/internal/timers.js, unenroll), and a list in the start-up
+ * snapshot stops all timers of a call.
+ */
 export function watchSize(
   files: readonly (UnnamedFile | undefined)[],
   limitBytes: number,
@@ -87,7 +91,7 @@ export function watchSize(
   const look = () => {
     if (files.some((file) => file !== undefined && file.bytes() > limitBytes)) onTooMuch()
   }
-  return setInterval(look, measureMs).unref()
+  return setInterval(look, measureMs)
 }
 
 /** At positions, as everything here: the descriptor's own is the process's, which begins at 0. */
