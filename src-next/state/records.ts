@@ -34,7 +34,7 @@ import {
 } from './layout.ts'
 
 /** Raised when the shape changes. A record of another format holds its reservations, and DEL works without it. */
-export const recordFormat = 2
+export const recordFormat = 3
 
 export interface AttachmentRecord {
   readonly format: number
@@ -179,7 +179,11 @@ export function decodeRecord(text: string): AttachmentRecord | undefined {
   if (!texts.every((each) => typeof each === 'string' && each !== '')) return undefined
   if (typeof writer['bootId'] !== 'string') return undefined
   const isOwnFormat = format === recordFormat && isObject(id)
-  if (isOwnFormat) return found as unknown as AttachmentRecord
+  if (isOwnFormat) {
+    const spec = found?.['spec']
+    const isWhole = spec === undefined || (isObject(spec) && Array.isArray(spec['addresses']))
+    return isWhole ? (found as unknown as AttachmentRecord) : undefined
+  }
   const { path, inode } = isObject(netns) ? netns : {}
   return {
     format,

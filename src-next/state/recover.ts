@@ -61,18 +61,19 @@ export async function recoverLostState(machine: Machine): Promise<void> {
   markState()
 }
 
-function specOf(
+/** What a host link, its alias and elements show of an attachment. */
+export function specOf(
   id: AttachmentId,
   link: ObservedLink,
   addresses: readonly string[],
   kept: readonly Element[],
-  network: NetworkSpec,
+  network?: NetworkSpec,
 ): Spec {
   const { name, mac, mtu, master, hairpin = false, isolated = false } = link
   const hostPorts = hostPortsIn(kept, master ?? name, master === undefined)
   return {
     ...emptySpec(id, master === undefined ? 'ptp' : 'bridge'),
-    network,
+    ...(network === undefined ? {} : { network }),
     host: { name, mac, mtu },
     addresses: addresses.map((address) => ({ address: asPrefix(address) })),
     kept,

@@ -16,6 +16,7 @@ import { asksForAnything, chainedAddresses, chainedResult, describeChained } fro
 import { describe, noLease } from '../drivers/describe.ts'
 import type { Device } from '../drivers/driver.ts'
 import { driverOf } from '../drivers/drivers.ts'
+import { hostLinkName } from '../drivers/names.ts'
 import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
 import { type AttachmentId, emptySpec, type Spec } from '../drivers/spec.ts'
 import { flushFlowsBefore } from '../features/flows.ts'
@@ -24,7 +25,7 @@ import { type LeaseRequest, reserveAddresses } from '../ipam/lease.ts'
 import { findDevice } from '../kernel/devices.ts'
 import { lookAtPod, lookAtQueues, lookForWays } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
-import { machineId, uplinkMtu } from '../kernel/proc.ts'
+import { linkExists, machineId, uplinkMtu } from '../kernel/proc.ts'
 import { ownIdentity, timestamp } from '../process/clock.ts'
 import { endKilledCallsIfPossible } from '../process/killed-calls.ts'
 import { machineLockFile, requireState } from '../state/layout.ts'
@@ -66,7 +67,8 @@ export async function add(call: Call, conf: NetworkConf, context: Context): Prom
     if (netns !== undefined && makesInterface(conf)) context.machine.prepare(netns)
     await endKilledCallsIfPossible()
     await settleKilledCalls(conf.name, context, removal, id)
-    if (isStateLost()) await recoverLostState(context.machine)
+    const isRecordLost = conf.role === 'main' && findRecord(id) === undefined && linkExists(hostLinkName(id))
+    if (isRecordLost || isStateLost()) await recoverLostState(context.machine)
     const intent = await writeIntent({ id, conf, netns }, context, removal)
     try {
       const result = await addAttachment({ intent, conf, call, netns, context, removal })
@@ -288,7 +290,8 @@ async function writeIntent({ id, conf, netns }: Intent, context: Context, remova
   if (conf.mode === 'chained') refuseSecondEntry(id)
   for (let attempt = 0; attempt < 3; attempt++) {
     const finished = findFinished(id)
-    if (finished !== undefined && !isDead(finished)) throw attachedAlready(finished)
+    const isLeft = finished !== undefined && (isDead(finished) || (await isElsewhere(finished, netns, context)))
+    if (finished !== undefined && !isLeft) throw attachedAlready(finished)
     if (finished !== undefined) await removeBefore(finished, context, removal)
     if (createIntent(intent)) {
       // Another call of the same ids may have finished between the look and the intent.
@@ -310,6 +313,16 @@ async function writeIntent({ id, conf, netns }: Intent, context: Context, remova
     `${id.ifName} of container ${id.containerId} is worked on by other calls`,
     { details: 'the runtime tries again' },
   )
+}
+
+/** Of a record that was found again by its link: whether the pod of this call has no such interface. */
+async function isElsewhere(
+  { netns: { path }, id }: AttachmentRecord,
+  netns: OpenNetns | undefined,
+  { machine }: Context,
+): Promise<boolean> {
+  if (path !== '' || netns === undefined || id.role !== 'main') return false
+  return !(await lookAtPod(machine, netns)).pod.links.has(id.ifName)
 }
 
 /** What a dead or killed attachment of the same ids has left goes first. */

@@ -184,6 +184,11 @@ function refusal(spec: Spec, { failed }: Outcome): CniError {
   const { op, reason, error } = failed
   const own = op && driverOfSpec(spec)?.refusalOf?.(spec, { op, reason, error })
   if (own !== undefined) return own
+  if (op?.kind === 'element.add' && op.element.value !== undefined && reason === 'exists') {
+    const message = `host port ${op.element.key.toReversed().slice(0, 2).join('/')} is taken`
+    const details = 'its reservation is lost, but another pod has it in the rules: nft list table inet trestle'
+    return new CniError(Code.hostPortTaken, 'port-reserved', message, { details, cause: error })
+  }
   if (reason === 'bridge-full') {
     const message = `bridge ${spec.port?.bridge} is full: it has ${mostBridgePorts} ports`
     const details = 'Linux allows no more on one bridge; use a second network with another "bridge"'

@@ -6,7 +6,7 @@ import { bareAddress, linkNameProblem, unsafeNameProblem } from '../cni/addresse
 import { CniError, Code, oneLine, toCniError } from '../cni/errors.ts'
 import { ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { homecomingOf } from '../drivers/host-device.ts'
-import { attachmentDigest, hostLinkName, ifbName } from '../drivers/names.ts'
+import { attachmentDigest, hostLinkName, ifbName, readAlias } from '../drivers/names.ts'
 import { type AttachmentId, emptySpec, type Spec, sameId } from '../drivers/spec.ts'
 import { flushFlowsAfter } from '../features/flows.ts'
 import { delegate, stdinForDel } from '../ipam/delegate.ts'
@@ -34,6 +34,7 @@ import {
   removePending,
   writePending,
 } from '../state/records.ts'
+import { specOf } from '../state/recover.ts'
 import { releaseReservations } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { removeIfEmpty } from './remove-network.ts'
@@ -91,14 +92,18 @@ async function detachLocked(
   errors.push(...(await releaseLease(present, context, removal)))
   if (errors.length === 0) {
     // Without a spec the call ended between its reservations and the spec: only the files say which they are.
-    const addresses = spec.addresses.map(({ address }) => bareAddress(address))
-    releaseReservations(id, present.spec && { addresses, ports: spec.hostPorts?.ports ?? [] })
+    if (present.spec === undefined) releaseReservations(id)
+    releaseReservations(id, reservedBy(spec))
   }
   if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
   // Last of all: where the call is killed before, a later one finds the record and does the rest.
   if (errors.length === 0) forgetRecord(id)
   else noteLeft(present, errors)
   return errors
+}
+
+function reservedBy({ addresses, hostPorts }: Spec) {
+  return { addresses: addresses.map(({ address }) => bareAddress(address)), ports: hostPorts?.ports ?? [] }
 }
 
 /** What there is of an attachment without a record, by its ids, by the comments of elements, and by reservations. */
@@ -121,7 +126,11 @@ export async function detachWithoutRecord(
       const identity = netns?.identity ?? { path: '', inode: 0 }
       const record = { format: 0, id, writer: ownIdentity(), netns: identity, createdAt: '' }
       const errors = await removeFromKernel(spec, record, context, removal)
-      if (errors.length === 0) releaseReservations(id)
+      if (errors.length === 0) {
+        releaseReservations(id)
+        // One that cannot be read is ours where the link or an element says so.
+        releaseReservations(id, reservedBy(spec))
+      }
       return errors
     } catch (error) {
       return [toCniError(error)]
@@ -177,12 +186,14 @@ async function specWithoutRecord(id: AttachmentId, context: Context, pod?: OpenP
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
   const digest = ` ${attachmentDigest(id)}`
   const kept = tables.flatMap((table) => table?.elements ?? []).filter(({ comment }) => comment.endsWith(digest))
-  const end = (name: string) => ({ name, mac: '', mtu: 0 })
+  const link = id.role === 'main' && linkExists(host) ? (await lookAtHost(machine, [host])).links.get(host) : undefined
+  const base =
+    link === undefined
+      ? { ...emptySpec(id, id.role === 'main' ? 'bridge' : id.role), kept }
+      : specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
   const shaper = { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' }
   return {
-    ...emptySpec(id, id.role === 'main' ? 'bridge' : id.role),
-    kept,
-    ...(id.role === 'main' ? { host: end(host) } : {}),
+    ...base,
     ...(id.role !== 'ipam' && linkExists(ifb) ? { bandwidth: { link: host, mtu: 0, egress: shaper } } : {}),
   }
 }

@@ -219,6 +219,6 @@ export function judgeLog(facts: NodeFacts, others: readonly Finding[]): readonly
 }
 
 /** The id of a problem's diagnosis in the catalogue: `agent-no-pod-cidr`. */
-export function diagnosisOfProblem(id: ProblemId): string {
+function diagnosisOfProblem(id: ProblemId): string {
   return `agent-${id.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
 }
