@@ -180,9 +180,10 @@ export function decodeRecord(text: string): AttachmentRecord | undefined {
   if (typeof writer['bootId'] !== 'string') return undefined
   const isOwnFormat = format === recordFormat && isObject(id)
   if (isOwnFormat) {
-    const spec = found?.['spec']
-    const isWhole = spec === undefined || (isObject(spec) && Array.isArray(spec['addresses']))
-    return isWhole ? (found as unknown as AttachmentRecord) : undefined
+    const { spec, ...rest } = found as { spec?: unknown }
+    // A spec that is damaged counts as none: a DEL goes by the kernel then.
+    const isWhole = isObject(spec) && Array.isArray(spec['addresses'])
+    return (isWhole ? found : rest) as unknown as AttachmentRecord
   }
   const { path, inode } = isObject(netns) ? netns : {}
   return {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DEL: needs container id and interface name only, and succeeds when nothing of the attachment is left.
 
+import { dirname } from 'node:path'
 import type { Call } from '../cni/call.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import type { DelConf } from '../config/network-conf.ts'
@@ -11,7 +12,7 @@ import { releaseHostLocal } from '../ipam/host-local-files.ts'
 import { isNetnsThere } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
-import { markerFile, networkDirectory, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
+import { finishedFile, markerFile, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import {
   type AttachmentRecord,
   allRecords,
@@ -112,6 +113,6 @@ function mayHaveMore(id: AttachmentId): boolean {
   const name = recordName(id)
   if (namesIn(`${stateRoot()}/damaged`).some((each) => each.includes(name))) return true
   // Where state was lost, or there never was any: elements may be all that is left.
-  const isLost = !isTaken(markerFile()) || !isTaken(networkDirectory(id.network))
+  const isLost = !isTaken(markerFile()) || !isTaken(dirname(finishedFile(id)))
   return id.role !== 'ipam' && isTaken(stateRoot()) && isLost
 }
