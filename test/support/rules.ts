@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto'
 export type TableFamily = 'inet' | 'bridge'
 
 /** It is in the comment of each rule. */
+// The core that is being written (build.mjs --next) has rules of its own until it takes the place of src.
 const isNext = process.env['CNI_BIN']?.includes('/next/') ?? false
 const rulesetVersion = isNext ? 100 : 8
 
