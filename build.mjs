@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole build: three bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
 // startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -57,6 +57,14 @@ async function bundle(entry, outfile, plugins = []) {
   return metafile
 }
 
+/** A timer in the start-up snapshot stops all timers of a call: STATUS, which waits a second, would end without a word. */
+function requireTimers(executable) {
+  const conf = { cniVersion: '1.1.0', name: 'build', type: 'trestle', mode: 'host-device', device: 'none0' }
+  const env = { CNI_COMMAND: 'STATUS', PATH: process.env.PATH }
+  const { stdout } = spawnSync(executable, { env, input: JSON.stringify(conf), encoding: 'utf8' })
+  if (stdout === '') throw new Error(`${executable}: no timer fires, something was left at work in the warm-up`)
+}
+
 mkdirSync(directory, { recursive: true })
 const cni = await bundle(flags.next ? 'src-next/main.ts' : 'src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
@@ -72,6 +80,7 @@ for (const [name, text] of catalogue) writeFileSync(dist(name), text)
 const assetNames = ['cli.cjs', 'agent.cjs', ...catalogue.map(([name]) => name)]
 const input = { entry: dist('trestle.cjs'), assets: Object.fromEntries(assetNames.map((name) => [name, dist(name)])) }
 await pack({ ...input, output: dist('trestle') })
+requireTimers(dist('trestle'))
 const names = ['trestle', 'trestle.cjs', ...assetNames, 'trestle.cdx.json']
 if (flags.arm64) {
   try {

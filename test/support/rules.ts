@@ -7,9 +7,10 @@ import { createHash } from 'node:crypto'
 /** The families that we have a table in. */
 export type TableFamily = 'inet' | 'bridge'
 
-/** It is in the comment of each rule. */
 // The core that is being written (build.mjs --next) has rules of its own until it takes the place of src.
 const isNext = process.env['CNI_BIN']?.includes('/next/') ?? false
+
+/** It is in the comment of each rule. */
 const rulesetVersion = isNext ? 100 : 8
 
 /** The rules of each chain by their names. */

@@ -87,7 +87,9 @@ export function watchSize(
   const look = () => {
     if (files.some((file) => file !== undefined && file.bytes() > limitBytes)) onTooMuch()
   }
-  return setInterval(look, measureMs).unref()
+  // Not unref'd: Node keeps the list of such a timer after it was cleared (lib/internal/timers.js, unenroll), and one in
+  // the start-up snapshot stops all timers of a call.
+  return setInterval(look, measureMs)
 }
 
 /** At positions, as everything here: the descriptor's own is the process's, which begins at 0. */
