@@ -87,8 +87,8 @@ export function watchSize(
   const look = () => {
     if (files.some((file) => file !== undefined && file.bytes() > limitBytes)) onTooMuch()
   }
-  // Not unref'd: Node keeps the list of such a timer after it was cleared (lib/internal/timers.js, unenroll), and one in
-  // the start-up snapshot stops all timers of a call.
+  // Not unref'd: Node keeps the list of such a timer after it was cleared (lib/internal/timers.js, unenroll), and one
+  // in the start-up snapshot stops all timers of a call.
   return setInterval(look, measureMs)
 }
 
