@@ -33,8 +33,10 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
   const { network } = spec
   if (network === undefined)
     return await finishAttach(spec, await runOps(spec, opsOf(spec), netns, context), netns, context)
+  // A delegated plugin may have used the interface already: what was made for it stays.
+  const done = before === undefined ? [] : opsOf(before)
   if (isSetUp(network)) {
-    const own = before === undefined ? opsOf(spec) : withoutDone(opsOf(spec), opsOf(before))
+    const own = withoutDone(opsOf(spec), done)
     const outcome = await runOps(
       spec,
       [...own, ...networkElements(network), ...proofOps(spec, network)],
@@ -50,9 +52,12 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
     }
     if (!isAboutSharedPart(outcome, network)) throw refusal(spec, outcome)
     await undoAttempt(spec, netns, context)
+    const there = withNetwork(spec, await setUpNetwork(network, context))
+    return await finishAttach(there, await runOps(there, opsOf(there), netns, context), netns, context)
   }
   const there = withNetwork(spec, await setUpNetwork(network, context))
-  return await finishAttach(there, await runOps(there, opsOf(there), netns, context), netns, context)
+  const left = withoutDone(opsOf(there), done)
+  return await finishAttach(there, await runOps(there, left, netns, context), netns, context)
 }
 
 /** What is new: the operations that a spec without a lease did not have. */
@@ -77,7 +82,7 @@ function tablesOf(spec: Spec, network: NetworkSpec): readonly TableFamily[] {
 }
 
 /**
- * The last lines of the same inputs: an ADD touches nothing that attachments share, it only looks, at no extra process.
+ * The last lines of the same inputs: an ADD changes no bridge and no rule, it only looks, at no extra process.
  * A flushed table or a bridge that was made again fails nothing: this alone shows it.
  */
 function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
