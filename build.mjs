@@ -12,15 +12,13 @@ import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
-import { compile } from './src/catalogue/compile.ts'
+import { compile } from './src-before/catalogue/compile.ts'
 
 process.chdir(import.meta.dirname)
 const { values: flags } = parseArgs({
-  options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' }, next: { type: 'boolean' } },
+  options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' } },
 })
-// `--next` builds the core that is being written, src-next, into dist/next until it takes the place of src.
-const directory = flags.next ? 'dist/next' : 'dist'
-const dist = (name) => join(import.meta.dirname, directory, name)
+const dist = (name) => join(import.meta.dirname, 'dist', name)
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
 
 function commit() {
@@ -65,12 +63,12 @@ function requireTimers(executable) {
   if (stdout === '') throw new Error(`${executable}: no timer fires, something was left at work in the warm-up`)
 }
 
-mkdirSync(directory, { recursive: true })
-const cni = await bundle(flags.next ? 'src-next/main.ts' : 'src/main.ts', dist('trestle.cjs'))
+mkdirSync('dist', { recursive: true })
+const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-const cli = await bundle(flags.next ? 'src-next/commands/main.ts' : 'src/cli/main.ts', dist('cli.cjs'))
+const cli = await bundle('src/commands/main.ts', dist('cli.cjs'))
 gateCli(cli)
-const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
+const agent = await bundle('src-before/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
@@ -112,4 +110,4 @@ const [own, empty] = startTimes(
 const ms = ({ minMs, medianMs }) => `${minMs.toFixed(1)} / ${medianMs.toFixed(1)} ms`
 const over = empty ? `, empty executable ${ms(empty)}, over it ${(own.medianMs - empty.medianMs).toFixed(1)} ms` : ''
 const mb = (statSync(dist('trestle')).size / 1e6).toFixed(1)
-console.log(`${directory}/trestle ${version} ${commit()}: ${mb} MB; VERSION min / median ${ms(own)}${over}`)
+console.log(`dist/trestle ${version} ${commit()}: ${mb} MB; VERSION min / median ${ms(own)}${over}`)

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 
 const allowed = [
-  /^src(-next)?\/(?!cli\/|catalogue\/)/,
+  /^src\/(?!commands\/|agent\/)/,
   /^node_modules\/zod\/v4\/(mini|core)\//,
   /^node_modules\/zod\/mini\//,
 ]
@@ -18,7 +18,7 @@ export function gateBundle(metafile) {
   if (wrong.length === 0) return
   const lines = wrong.map((path) => `  ${path} <- ${importersOf(metafile, path).join(', ')}`)
   throw new Error(
-    `the CNI bundle may hold src/ (without cli/ and catalogue/) and zod/mini only, but has:\n${lines.join('\n')}`,
+    `the CNI bundle may hold src/ (without commands/ and agent/) and zod/mini only, but has:\n${lines.join('\n')}`,
   )
 }
 

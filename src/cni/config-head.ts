@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// stdin as JSON, and the keys every verb needs: name, cniVersion, type. Errors in the order of the
-// upstream (pkg/skel): 6 not JSON, 7 name, 1 version.
+// The keys that every verb needs: name, cniVersion, type. Errors come in the order of the reference plugins (cni
+// pkg/skel): 6 not JSON, 7 name, 1 version.
 
-import { CniError, hasControlCharacter, notA, orElse, quote } from './error.ts'
-import type { ErrorId } from './error-code.ts'
-import { type Invocation, ownType, type Verb } from './invocation.ts'
-import { isObject, lookUp } from './json.ts'
-import { type CniVersion, currentVersion, isSupported, supportedVersions } from './result.ts'
-
-export type JsonObject = Readonly<Record<string, unknown>>
-
-type Called = Pick<Invocation, 'verb' | 'ownTypes'>
+import { type Call, ownType, type Verb } from './call.ts'
+import { CniError, Code, hasControlCharacter, notA, quote } from './errors.ts'
+import { type JsonObject, lookUp, parseConfig, parseObject } from './json.ts'
+import { type CniVersion, currentVersion, isSupported, supportedVersions } from './results.ts'
 
 export interface ConfigHead {
   readonly root: JsonObject
@@ -19,125 +14,85 @@ export interface ConfigHead {
   readonly cniVersion: CniVersion
 }
 
-/** Deeper than any configuration; a bound on the recursion of what reads it. */
-const DEEPEST = 64
+const longestName = 8192
 
-/** More values than any configuration has, a GC of 16,000 attachments included; a bound on the time to read it. */
-const MOST_VALUES = 50_000
-
-/** A text shorter than this has no more values than that can be read in a few milliseconds. */
-const SHORT_TEXT = 64 * 1024
-
-const LONGEST_NAME = 8192
-
-/** Upstream's words before what is wrong with a text (pkg/skel/skel.go). */
-export const undecodable = 'error unmarshall network config: '
-
-/**
- * How often a value may begin in `text`, and how deep brackets go in it, strings left out: a bound that costs nothing
- * but the reading, whether or not it is JSON. Stops where either is exceeded.
- */
-function isTooMuch(text: string): 'values' | 'depth' | undefined {
-  let [values, depth, isInString] = [1, 0, false]
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (isInString) {
-      if (code === BACKSLASH) at++
-      else if (code === QUOTE) isInString = false
-    } else if (code === QUOTE) isInString = true
-    else if (code === COMMA) values++
-    else if (code === BRACKET || code === BRACE) {
-      values++
-      depth++
-    } else if (code === BRACKET + 2 || code === BRACE + 2) depth--
-    if (depth > DEEPEST) return 'depth'
-    if (values > MOST_VALUES) return 'values'
-  }
-  return undefined
-}
-
-const [QUOTE, COMMA, BRACKET, BACKSLASH, BRACE] = [0x22, 0x2c, 0x5b, 0x5c, 0x7b]
-
-function isTooDeep(value: unknown, left: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return left === 0 || Object.values(value).some((child) => isTooDeep(child, left - 1))
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    const found = findJsonProblem(text)
-    const place = found === undefined ? '' : ` at line ${found.line}, column ${found.column}`
-    const what = text.trim() === '' ? 'stdin is empty' : (found?.problem ?? 'not JSON')
-    const details = 'stdin must hold the network configuration as one JSON object'
-    throw new CniError('not-json', `${undecodable}${what}${place}`, { details, cause })
-  }
-}
-
-/** stdin as one JSON object. Throws CniError decodingFailure, with line and column of what is wrong. */
-export function parseConfig(stdin: string): JsonObject {
-  const excess = stdin.length > SHORT_TEXT ? isTooMuch(stdin) : undefined
-  if (excess === 'values') throw tooLarge(`more than ${MOST_VALUES} values`)
-  if (excess === 'depth') throw tooDeep()
-  const value = parse(stdin)
-  if (!isObject(value)) {
-    const message = `${undecodable}${quote(value)} is not an object`
-    throw new CniError('not-an-object', message, { details: 'use { ... }' })
-  }
-  if (isTooDeep(value, DEEPEST)) throw tooDeep()
-  return value
-}
-
-function tooDeep(): CniError {
-  return tooLarge(`nested more than ${DEEPEST} levels deep`)
-}
-
-function tooLarge(what: string): CniError {
-  return new CniError('json-too-large', `${undecodable}${what}`)
+/** The configuration as an object, with its name, version and type. Throws CniError 6, 7 or 1. */
+export function readHead(stdin: string, called: Pick<Call, 'verb' | 'ownTypes'>): ConfigHead {
+  const root = parseConfig(stdin)
+  const name = readName(root)
+  const cniVersion = readVersion(root, called.verb)
+  return { root, name, cniVersion, type: readType(root, called) }
 }
 
 function readName(root: JsonObject): string {
   const name = lookUp(root, 'name') ?? ''
   const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
   const path = ['name']
-  if (name === '') {
-    throw new CniError('network-name-missing', 'missing network name', { path, details: `name: ${hint}` })
-  }
+  if (name === '')
+    throw new CniError(Code.invalidConfig, 'network-name-missing', 'missing network name', {
+      path,
+      details: `name: ${hint}`,
+    })
   const id = 'network-name-invalid'
   if (typeof name !== 'string') throw notA(path, name, { id, what: 'a string', hint })
-  if (name.length > LONGEST_NAME) throw notA(path, name, { id, what: `at most ${LONGEST_NAME} characters`, hint })
+  if (name.length > longestName) throw notA(path, name, { id, what: `at most ${longestName} characters`, hint })
   if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name
-  const details = `name: ${quote(name)}; ${hint}`
-  throw new CniError(id, 'invalid characters found in network name', { path, details })
+  throw new CniError(Code.invalidConfig, id, 'invalid characters found in network name', {
+    path,
+    details: `name: ${quote(name)}; ${hint}`,
+  })
 }
 
-/** NAME_MAX (include/uapi/linux/limits.h). */
-const LONGEST_FILE_NAME = 255
-
-/** Whether `text` is one file name: CNI spec 1.1.0, section 1, no path separators in `type`. */
+/** Whether the text is one file name: CNI spec 1.1.0, section 1, no path separators in `type`. */
 export function isPluginType(text: unknown): text is string {
-  return (
-    typeof text === 'string' &&
-    text !== '' &&
-    text !== '.' &&
-    text !== '..' &&
-    text.length <= LONGEST_FILE_NAME &&
-    !/[/\\]/.test(text) &&
-    !hasControlCharacter(text)
-  )
+  if (typeof text !== 'string' || text === '' || text === '.' || text === '..') return false
+  return text.length <= 255 && !/[/\\]/.test(text) && !hasControlCharacter(text)
 }
 
-/** A configuration without `type` is ours, as is the name that we were called by: the runtime found us by it. */
-function readType(root: JsonObject, { verb, ownTypes: [called = ownType] }: Called): string {
+/** A configuration without `type` is ours: the runtime found the executable by the name that it called. */
+function readType(root: JsonObject, { verb, ownTypes: [called = ownType] }: Pick<Call, 'verb' | 'ownTypes'>): string {
   const type = lookUp(root, 'type') ?? called
   if (isPluginType(type)) return type
   if (verb === 'DEL') return called
   throw notA(['type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint: 'use "trestle"' })
 }
 
-/** "0.4" is 0.4.0; undefined for what is no version (Go: cni pkg/version/plugin.go). */
-function numbersOf(text: string): readonly number[] | undefined {
+/** The version from which on a verb exists. */
+const firstVersions: Readonly<Partial<Record<Verb, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' }
+
+/** A missing or empty version is 0.1.0, as in the reference plugins. */
+function readVersion(root: JsonObject, verb: Verb): CniVersion {
+  const given = lookUp(root, 'cniVersion') ?? ''
+  if (typeof given !== 'string') {
+    const hint = `use "${currentVersion}", in quotes`
+    throw versionError(Code.decodingFailure, 'version-invalid', `cniVersion: ${quote(given)} is not a string`, hint)
+  }
+  const version = given === '' ? '0.1.0' : given
+  requireVerb(version, verb)
+  if (isSupported(version)) return version
+  throw versionError(Code.incompatibleVersion, 'version-unsupported', 'incompatible CNI versions', supportText(version))
+}
+
+function requireVerb(version: string, verb: Verb): void {
+  const first = firstVersions[verb]
+  if (first === undefined) return
+  const numbers = versionNumbers(version)
+  if (numbers === undefined) {
+    const message = `cniVersion: ${quote(version)} is not a version`
+    throw versionError(Code.decodingFailure, 'version-invalid', message, 'use one like "1.0.0"')
+  }
+  if (isOlder(numbers, versionNumbers(first) ?? [])) {
+    const details = `config is ${quote(version)}, ${verb} needs ${first} or newer`
+    const message = `config version does not allow ${verb}`
+    throw versionError(Code.incompatibleVersion, 'verb-needs-newer-version', message, details)
+  }
+  if (!isOlder(versionNumbers(currentVersion) ?? [], numbers)) return
+  const message = `plugin version does not allow ${verb}`
+  throw versionError(Code.incompatibleVersion, 'version-unsupported', message, supportText(version))
+}
+
+/** "0.4" is 0.4.0; undefined for what is no version (cni pkg/version/plugin.go). */
+function versionNumbers(text: string): readonly number[] | undefined {
   const parts = text.split('.')
   if (parts.length > 3 || !parts.every((part) => /^[0-9]{1,9}$/.test(part))) return undefined
   return [0, 1, 2].map((index) => Number(parts[index] ?? 0))
@@ -148,210 +103,25 @@ function isOlder(a: readonly number[], b: readonly number[]): boolean {
   return index >= 0 && (a[index] ?? 0) < (b[index] ?? 0)
 }
 
-/** The version from which on a verb exists: CNI spec 0.4.0 (CHECK), 1.1.0 (GC, STATUS). */
-const firstVersions: Readonly<Partial<Record<Verb, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' }
-
-function checkGate(text: string, verb: Verb): void {
-  const first = firstVersions[verb]
-  if (first === undefined) return
-  const numbers = numbersOf(text)
-  if (numbers === undefined) {
-    throw versionError('version-invalid', `cniVersion: ${quote(text)} is not a version`, 'use one like "1.0.0"')
-  }
-  if (!isOlder(numbers, numbersOf(first) ?? [])) {
-    if (!isOlder(numbersOf(currentVersion) ?? [], numbers)) return
-    throw versionError('version-unsupported', `plugin version does not allow ${verb}`, versionDetails(text))
-  }
-  const details = `config is ${quote(text)}, ${verb} needs ${first} or newer`
-  throw versionError('verb-needs-newer-version', `config version does not allow ${verb}`, details)
+function versionError(code: number, id: string, message: string, details: string): CniError {
+  return new CniError(code, id, message, { path: ['cniVersion'], details })
 }
 
-function versionError(id: ErrorId, message: string, details: string): CniError {
-  return new CniError(id, message, { path: ['cniVersion'], details })
+function supportText(version: string): string {
+  return `config is ${quote(version)}, plugin supports [${supportedVersions.map((each) => `"${each}"`).join(' ')}]`
 }
 
-function versionDetails(text: string): string {
-  return `config is ${quote(text)}, plugin supports [${supportedVersions.map((version) => `"${version}"`).join(' ')}]`
-}
-
-/** Missing or empty is 0.1.0, as in upstream. */
-function readVersion(root: JsonObject, verb: Verb): CniVersion {
-  const given = lookUp(root, 'cniVersion') ?? ''
-  if (typeof given !== 'string') {
-    const message = `cniVersion: ${quote(given)} is not a string`
-    throw versionError('version-invalid', message, `use "${currentVersion}", in quotes`)
-  }
-  const text = given === '' ? '0.1.0' : given
-  checkGate(text, verb)
-  if (isSupported(text)) return text
-  throw versionError('version-unsupported', 'incompatible CNI versions', versionDetails(text))
-}
-
-/** stdin, and name, version and type from it. Throws CniError 6, 7 or 1, in this order. */
-export function readHead(stdin: string, called: Called): ConfigHead {
-  const root = parseConfig(stdin)
-  const name = readName(root)
-  const cniVersion = readVersion(root, called.verb)
-  return { root, name, cniVersion, type: readType(root, called) }
-}
-
-function parseLeniently(stdin: string): JsonObject | undefined {
-  return orElse(() => parseConfig(stdin), undefined)
-}
-
-/** VERSION: the caller's cniVersion when it is given and supported, else ours. Throws nothing. */
+/** VERSION echoes the caller's cniVersion where it is given and supported. Throws nothing. */
 export function readVersionRequest(stdin: string): CniVersion {
-  const root = parseLeniently(stdin)
-  const given = root === undefined ? undefined : lookUp(root, 'cniVersion')
+  const given = lookUp(parseObject(stdin) ?? {}, 'cniVersion')
   return isSupported(given) ? given : currentVersion
 }
 
-/** The version an error is written in: the configuration's if that can be told, else ours. Throws nothing. */
+/** The version that an error is written in: the configuration's if that can be read, else ours. Throws nothing. */
 export function callerVersion(stdin: string): CniVersion {
-  const root = parseLeniently(stdin)
+  const root = parseObject(stdin)
   if (root === undefined) return currentVersion
   const given = lookUp(root, 'cniVersion') ?? ''
   if (given === '') return '0.1.0'
   return isSupported(given) ? given : currentVersion
-}
-
-// Where and why a text is not JSON (RFC 8259). JSON.parse says neither reliably; this reads the
-// text again, only after JSON.parse has refused it.
-
-type Kind = 'comma-too-many' | 'comma-missing' | 'cut-short' | 'comment' | 'not-quoted' | 'more-text' | 'other'
-
-/** Thrown and caught in this file only. */
-interface Found {
-  readonly offset: number
-  readonly kind: Kind
-  readonly problem: string
-}
-
-/** The first thing that is wrong. Line and column count from 1; the column is in UTF-16 units. */
-export interface JsonProblem extends Found {
-  readonly line: number
-  readonly column: number
-}
-
-const space = /[ \t\r\n]*/y
-const stringToken = /"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y
-const scalarToken = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y
-const wordEnd = /[A-Za-z0-9_.+-]/
-
-function match(token: RegExp, text: string, at: number): number {
-  token.lastIndex = at
-  const found = token.exec(text)
-  return found === null ? -1 : at + found[0].length
-}
-
-function skipSpace(text: string, at: number): number {
-  return match(space, text, at)
-}
-
-function stop(offset: number, kind: Kind, problem: string): never {
-  throw { offset, kind, problem } satisfies Found
-}
-
-/** `kind`: of the problem where the text goes on. */
-function expected(text: string, at: number, { what, kind = 'other' }: { what: string; kind?: Kind }): never {
-  const char = text[at]
-  if (char !== undefined) return stop(at, kind, `expected ${what}, found ${JSON.stringify(char)}`)
-  return stop(at, kind === 'comma-missing' ? kind : 'cut-short', `expected ${what}, but the text ends`)
-}
-
-/** Where a string that starts at `at` goes wrong. */
-function badString(text: string, at: number): never {
-  for (let i = at + 1; i < text.length; i++) {
-    const char = text[i]
-    if (char === '\\') {
-      if (!/^(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/.test(text.slice(i + 1, i + 6)))
-        return stop(i, 'other', 'invalid escape in a string')
-      i++
-    } else if (char !== undefined && char < ' ') {
-      const what = char === '\n' ? 'a string has no closing quote on its line' : 'a control character in a string'
-      return stop(i, 'other', what)
-    }
-  }
-  return stop(text.length, 'cut-short', 'the text ends inside a string')
-}
-
-function skipString(text: string, at: number): number {
-  const end = match(stringToken, text, at)
-  return end < 0 ? badString(text, at) : end
-}
-
-function skipScalar(text: string, at: number): number {
-  if (text[at] === '"') return skipString(text, at)
-  if (text[at] === "'") return stop(at, 'not-quoted', 'strings use double quotes')
-  if (text[at] === '\ufeff') return stop(at, 'other', 'a byte order mark, which JSON does not have')
-  if (text[at] === '/' || text[at] === '#') return stop(at, 'comment', 'JSON has no comments')
-  const end = match(scalarToken, text, at)
-  if (end < 0 || wordEnd.test(text[end] ?? '')) return expected(text, at, { what: 'a value' })
-  return end
-}
-
-/** After `{` or a comma in an object: past the key and its colon. */
-function skipKey(text: string, at: number): number {
-  if (text[at] !== '"') return expected(text, at, { what: 'a key in double quotes', kind: 'not-quoted' })
-  const colon = skipSpace(text, skipString(text, at))
-  if (text[colon] !== ':') return expected(text, colon, { what: '":" after the key' })
-  return skipSpace(text, colon + 1)
-}
-
-/** After a value: closes what it ends. The result is where the next value starts, or the end. */
-function afterValue(text: string, from: number, open: string[]): { readonly at: number; readonly isEnd: boolean } {
-  let at = skipSpace(text, from)
-  while (open.length > 0) {
-    const closer = open.at(-1) === '{' ? '}' : ']'
-    if (text[at] === ',') {
-      const next = skipSpace(text, at + 1)
-      if (text[next] === closer) return stop(at, 'comma-too-many', `a comma before "${closer}"`)
-      return { at: closer === '}' ? skipKey(text, next) : next, isEnd: false }
-    }
-    if (text[at] !== closer) return expected(text, at, { what: `"," or "${closer}"`, kind: 'comma-missing' })
-    open.pop()
-    at = skipSpace(text, at + 1)
-  }
-  if (at < text.length) return stop(at, 'more-text', 'more text after the JSON value')
-  return { at, isEnd: true }
-}
-
-function scan(text: string): void {
-  const open: string[] = []
-  let at = skipSpace(text, 0)
-  for (;;) {
-    const char = text[at]
-    let end = at
-    if (char === '{' || char === '[') {
-      const inside = skipSpace(text, at + 1)
-      if (text[inside] !== (char === '{' ? '}' : ']')) {
-        open.push(char)
-        at = char === '{' ? skipKey(text, inside) : inside
-        continue
-      }
-      end = inside + 1
-    } else end = skipScalar(text, at)
-    const next = afterValue(text, end, open)
-    if (next.isEnd) return
-    at = next.at
-  }
-}
-
-/** The line and column, from 1, of an offset in `text`. */
-export function positionOf(text: string, offset: number): { readonly line: number; readonly column: number } {
-  const before = text.slice(0, offset)
-  const lastBreak = before.lastIndexOf('\n')
-  return { line: before.split('\n').length, column: offset - lastBreak }
-}
-
-/** What is wrong with `text` as JSON, or undefined when nothing is. Iterative: depth costs no stack. */
-export function findJsonProblem(text: string): JsonProblem | undefined {
-  try {
-    scan(text)
-    return undefined
-  } catch (thrown) {
-    const found = thrown as Found
-    if (typeof found.offset !== 'number') throw thrown
-    return { ...found, ...positionOf(text, found.offset) }
-  }
 }

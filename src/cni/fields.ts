@@ -1,54 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of value a configuration has, as zod/mini schemas whose messages are `what|hint`, and
-// the one function that applies a schema and turns its first complaint into an error of code 7.
+// The kinds of value that a configuration or a result has, as zod/mini schemas, and the one function that applies a
+// schema. A schema's message is `what|hint|kind`: "is not <what>", what to use, and whether a value of the right type
+// has a wrong value.
 
 import * as z from 'zod/mini'
-import { formatCidr, networkOf, parseCidr } from './address.ts'
-import { configError, hasControlCharacter, type KeyPath, notA, quote } from './error.ts'
+import { formatCidr, networkOf, parseCidr } from './addresses.ts'
+import { type CniError, configError, hasControlCharacter, type KeyPath, notA, quote } from './errors.ts'
 import { isObject } from './json.ts'
 
-// One call parses one configuration: compiling a parser for it costs more than it saves.
+// One call reads one configuration: compiling a parser for it costs more than it saves.
 z.config({ jitless: true })
 
-const BAR = '|'
+type Schema = z.core.$ZodType
 
-/** A value for which `accepts` is true; `what` completes "is not ...", `hint` says what to use. */
-export function field<T>(what: string, hint: string, accepts: (value: unknown) => boolean) {
-  return z.optional(z.custom<T>(accepts, `${what}${BAR}${hint}`))
-}
-
-/** The same of a value whose type may be right where the value is not: a whole number, or a word. */
-export function typedField<T>(
-  kind: 'number' | 'word',
-  { what, hint }: { readonly what: string; readonly hint: string },
+/** An optional value that `accepts` takes. `kind`: values of that type are wrong by their value, not by their type. */
+export function field<T>(
+  what: string,
+  hint: string,
   accepts: (value: unknown) => boolean,
+  kind: 'number' | 'word' | '' = '',
 ) {
-  return field<T>(what, `${hint}${BAR}${kind}`, accepts)
+  return z.optional(z.custom<T>(accepts, `${what}|${hint}|${kind}`))
 }
 
-/** What a message of these schemas says of the value that was found. Undefined for a message of another's. */
-export function complaintOf(message: string, found: unknown) {
-  const [what, hint, kind] = message.split(BAR)
-  if (what === undefined || hint === undefined) return undefined
-  const isOfType = kind === 'number' ? Number.isInteger(found) : kind === 'word' && isText(found)
-  return { id: isOfType ? 'invalid-value' : 'wrong-type', what, hint } as const
-}
+export const flag = field<boolean>('true or false', 'use true or false, without quotes', (v) => typeof v === 'boolean')
 
-export const flag = field<boolean>(
-  'true or false',
-  'use true or false, without quotes',
-  (value) => typeof value === 'boolean',
-)
+/** Longer than any name, path or value of a real configuration. */
+const longestText = 8192
 
-/** Longer than any name, path or value of a real configuration: all of them go into records of 1 MiB at most. */
-const LONGEST_TEXT = 8192
-
-/** A string that can be put into a message or a file without changing its meaning. */
 export function isText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= LONGEST_TEXT && !hasControlCharacter(value)
+  return typeof value === 'string' && value.length <= longestText && !hasControlCharacter(value)
 }
 
-const textHint = `use text in double quotes, at most ${LONGEST_TEXT} characters`
+const textHint = `use text in double quotes, at most ${longestText} characters`
 
 export const text = field<string>('a string without control characters', textHint, isText)
 
@@ -56,106 +40,137 @@ export const absolutePath = field<string>('an absolute path', 'use a path that s
   return isText(value) && (value === '' || value.startsWith('/'))
 })
 
-/** A whole JSON number from `min` to `max`, both inclusive. */
+/** A whole number from `min` to `max`, both inclusive. */
 export function integer(min: number, max: number, what = 'a whole number') {
   const hint = `use a number from ${min} to ${max}, without quotes`
-  return typedField<number>('number', { what: `${what} from ${min} to ${max}`, hint }, (value) => {
-    return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
-  })
+  const isInside = (value: unknown) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max
+  return field<number>(`${what} from ${min} to ${max}`, hint, isInside, 'number')
 }
 
-export const UINT32_MAX = 0xffff_ffff
+export const uint32Max = 0xffff_ffff
+export const uint32 = integer(0, uint32Max)
 
-export const uint32 = integer(0, UINT32_MAX)
+/** An IPv4 link carries packets of 68 bytes at least (RFC 791); 65535 is the longest IP packet. */
+export const leastMtu = 68
+export const largestMtu = 65_535
+
+export function isMtu(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= leastMtu && Number(value) <= largestMtu
+}
 
 export function oneOf<const T extends string>(words: readonly T[]) {
   const list = words.map((word) => JSON.stringify(word)).join(', ')
-  return typedField<T>('word', { what: `one of ${list}`, hint: `use ${list}` }, (value) =>
-    (words as readonly unknown[]).includes(value),
-  )
+  return field<T>(`one of ${list}`, `use ${list}`, (value) => words.some((word) => word === value), 'word')
 }
 
-/** Work grows with the square of some lists, and each entry ends up in the kernel: routes of one pod, say. */
-const MOST_ENTRIES = 1024
+/** Work grows with the square of some lists, and each entry ends up in the kernel. */
+const mostListed = 1024
 
-/**
- * A list of at most `most` entries; every entry is checked by `entry`. Counted by a refinement, since zod's own check
- * of length also runs on what is no list and has a key `length`, and throws when that cannot become a number.
- */
-export function list<T extends z.core.SomeType>(entry: T, most = MOST_ENTRIES) {
-  const tooMany = `a list of at most ${most} entries${BAR}leave some of them out`
+/** A list of at most `most` entries, each of which `entry` takes. */
+export function list<T extends z.core.SomeType>(entry: T, most = mostListed) {
+  const tooMany = `a list of at most ${most} entries|leave some of them out`
   return z
-    .array(entry, `a list${BAR}use [ ... ]`)
+    .array(entry, 'a list|use [ ... ]')
     .check(z.refine((entries: readonly unknown[]) => entries.length <= most, tooMany))
 }
 
-/** A key that may be left out. Scalars made by `field` are so already. */
 export const optional = z.optional
 
-/** An object; keys it does not name are left out of the result. */
+/** An object; keys that it does not name are left out. */
 export function group<const T extends z.core.$ZodLooseShape>(shape: T) {
-  return z.object(shape, `an object${BAR}use { ... }`)
+  return z.object(shape, 'an object|use { ... }')
 }
 
-/** An object whose keys that are not named are kept as they are. */
+/** An object whose other keys are kept: a chained plugin passes them on. */
 export function openGroup<const T extends z.core.$ZodLooseShape>(shape: T) {
-  return z.looseObject(shape, `an object${BAR}use { ... }`)
+  return z.looseObject(shape, 'an object|use { ... }')
 }
-
-export const texts = textsUpTo(MOST_ENTRIES)
 
 export function textsUpTo(most: number) {
-  return optional(list(z.custom<string>(isText, `a string without control characters${BAR}${textHint}`), most))
+  return optional(list(z.custom<string>(isText, `a string without control characters|${textHint}`), most))
 }
+
+export const texts = textsUpTo(mostListed)
 
 export const textMap = field<Readonly<Record<string, string>>>(
   'an object whose values are all strings',
-  `use {"key": "value"}, numbers in quotes too, at most ${MOST_ENTRIES} keys`,
-  isTextMap,
+  `use {"key": "value"}, numbers in quotes too, at most ${mostListed} keys`,
+  (value) => {
+    if (!isObject(value)) return false
+    // Tabs as well: the kernel prints several numbers with tabs between them, and people copy that.
+    const isValue = (entry: unknown) => typeof entry === 'string' && isText(entry.replaceAll('\t', ' '))
+    return Object.keys(value).length <= mostListed && Object.values(value).every(isValue)
+  },
 )
 
-function isTextMap(value: unknown): boolean {
-  if (!isObject(value)) return false
-  const values = Object.values(value)
-  // Tabs as well: the kernel prints several numbers with tabs between them, and such a value is what gets copied.
-  const isValue = (entry: unknown) => typeof entry === 'string' && isText(entry.replaceAll('\t', ' '))
-  return values.length <= MOST_ENTRIES && values.every(isValue)
-}
-
-export function valueAt(value: unknown, steps: KeyPath): unknown {
-  let at = value
-  for (const step of steps) at = (at as Readonly<Record<string | number, unknown>> | undefined | null)?.[step]
-  return at
-}
-
-/** `value` as `schema` has it. Throws CniError invalidConfig for the first complaint. `base` is where `value` is. */
-export function readAs<T extends z.core.$ZodType>(schema: T, value: unknown, base: KeyPath = []): z.output<T> {
+/** `value` as `schema` has it. `base`: where it stands. Throws CniError 7 for the first thing that is wrong. */
+export function readAs<T extends Schema>(schema: T, value: unknown, base: KeyPath = []): z.output<T> {
   const parsed = z.safeParse(schema, value)
   if (parsed.success) return parsed.data
-  const issue = parsed.error.issues[0]
+  throw complaint(parsed.error.issues[0], value, base)
+}
+
+function complaint(issue: z.core.$ZodIssue | undefined, value: unknown, base: KeyPath): CniError {
   const steps = (issue?.path ?? []).map((step) => (typeof step === 'symbol' ? String(step) : step))
-  const found = valueAt(value, steps)
+  let found = value
+  for (const step of steps) found = (found as Readonly<Record<string | number, unknown>> | undefined | null)?.[step]
   const path = [...base, ...steps]
-  const complaint = complaintOf(issue?.message ?? '', found)
-  if (complaint === undefined) throw configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
-  throw notA(path, found, complaint)
+  const [what, hint, kind] = (issue?.message ?? '').split('|')
+  if (what === undefined || hint === undefined)
+    return configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
+  const isOfType = kind === 'number' ? Number.isInteger(found) : kind === 'word' && isText(found)
+  return notA(path, found, { id: isOfType ? 'invalid-value' : 'wrong-type', what, hint })
 }
 
-/** An IPv4 link carries packets of 68 bytes at least (RFC 791); 65535 is the longest IP packet. */
-export const MIN_MTU = 68
-export const MAX_MTU = 65_535
-
-export function isMtu(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
-}
-
-/** Prefixes without host bits, each once. Throws CniError invalidConfig. */
-export function readCidrs(texts: readonly string[], path: KeyPath): readonly string[] {
-  const cidrs = texts.map((text, index) => {
-    const cidr = parseCidr(text)
+/** Prefixes without host bits, each once. Throws CniError 7. */
+export function readPrefixes(entries: readonly string[], path: KeyPath): readonly string[] {
+  const prefixes = entries.map((entry, index) => {
+    const cidr = parseCidr(entry)
     if (cidr !== undefined) return formatCidr(networkOf(cidr))
     const hint = 'use one like "10.0.0.0/8"'
-    throw notA([...path, index], text, { id: 'prefix-invalid', what: 'a prefix in CIDR notation', hint })
+    throw notA([...path, index], entry, { id: 'prefix-invalid', what: 'a prefix in CIDR notation', hint })
   })
-  return [...new Set(cidrs)]
+  return [...new Set(prefixes)]
+}
+
+// Keys whatever their case: Go's JSON decoder, for which these configurations were written, matches a key exactly first
+// and then without case; containerd sends `HostPort`. The known keys are read off the schema.
+
+/** The known keys of an object by their lower case, or the shape of a list's entries. */
+interface KeyShape {
+  readonly keys?: ReadonlyMap<string, { readonly name: string; readonly shape: KeyShape | undefined }>
+  readonly items?: KeyShape
+}
+
+/** The keys that a schema (object, list, or an optional one) knows; undefined where it has none. */
+export function keyShapeOf(schema: Schema): KeyShape | undefined {
+  const { def } = (schema as z.core.$ZodTypes)._zod
+  if (def.type === 'optional') return keyShapeOf(def.innerType as Schema)
+  if (def.type === 'array') {
+    const items = keyShapeOf(def.element as Schema)
+    return items === undefined ? undefined : { items }
+  }
+  if (def.type !== 'object') return undefined
+  const entries = Object.entries(def.shape as Readonly<Record<string, Schema>>)
+  return { keys: new Map(entries.map(([name, child]) => [name.toLowerCase(), { name, shape: keyShapeOf(child) }])) }
+}
+
+/**
+ * `value` with the known keys in their own spelling. Of two spellings the exact one wins, else the last. `null` leaves
+ * the default, as in Go. Unknown keys stay, and `__proto__` is a key like any other.
+ */
+export function withKnownKeys(value: unknown, shape: KeyShape | undefined): unknown {
+  if (shape === undefined) return value
+  if (Array.isArray(value)) return value.map((entry) => withKnownKeys(entry, shape.items))
+  if (shape.keys === undefined || !isObject(value)) return value
+  const known = new Map<string, unknown>()
+  for (const [key, child] of Object.entries(value)) {
+    const match = shape.keys.get(key.toLowerCase())
+    if (match === undefined) known.set(key, child)
+    else if (key === match.name || !Object.hasOwn(value, match.name)) {
+      if (child === null) known.delete(match.name)
+      else known.set(match.name, withKnownKeys(child, match.shape))
+    }
+  }
+  return Object.fromEntries(known)
 }

@@ -1,92 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON objects among values of unknown shape, and their keys.
+// JSON from outside: bounded, and with keys that are matched as Go's decoder matches them.
 
-import type * as z from 'zod/mini'
-import { orElse } from './error.ts'
+import { CniError, Code, quote } from './errors.ts'
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/** Deeper than any configuration; bounds the recursion of what reads it. */
+const deepest = 64
+
+/** More values than any configuration has, a GC of 16,000 attachments included; bounds the time to read it. */
+const mostValues = 50_000
+
+/** A shorter text is read in a few milliseconds whatever it holds. */
+const shortText = 64 * 1024
+
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-export function asObject(value: unknown): Readonly<Record<string, unknown>> {
+export function asObject(value: unknown): JsonObject {
   return isObject(value) ? value : {}
 }
 
-/** The value of a JSON text; undefined for what is no JSON. */
-export function parsedJson(text: string): unknown {
-  return orElse(() => JSON.parse(text) as unknown, undefined)
-}
-
-/** The object of a JSON text; undefined for another value or no JSON. */
-export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  const value = parsedJson(text)
-  return isObject(value) ? value : undefined
-}
-
-// Keys of a configuration whatever their case: Go's JSON decoder, for which these configurations
-// were written, matches keys exactly first and then without case (docs/design.md, "Decisions"; containerd sends
-// `HostPort`). The known keys are read off the schema, so that they are written down once.
-
-type Schema = z.core.$ZodType
-
-/** The known keys of an object, or of the entries of a list. */
-export interface KeyShape {
-  /** By the key in lower case. */
-  readonly keys?: ReadonlyMap<string, KnownKey>
-  readonly items?: KeyShape
-}
-
-interface KnownKey {
-  readonly name: string
-  readonly shape: KeyShape | undefined
-}
-
-/** The keys that `schema` (a zod object, list, or optional of these) knows; undefined when it has none. */
-export function keyShapeOf(schema: Schema): KeyShape | undefined {
-  const { def } = (schema as z.core.$ZodTypes)._zod
-  if (def.type === 'optional') return keyShapeOf(def.innerType as Schema)
-  if (def.type === 'array') {
-    const items = keyShapeOf(def.element as Schema)
-    return items === undefined ? undefined : { items }
-  }
-  if (def.type !== 'object') return undefined
-  const entries = Object.entries(def.shape as Readonly<Record<string, Schema>>)
-  return {
-    keys: new Map(entries.map(([name, child]) => [name.toLowerCase(), { name, shape: keyShapeOf(child) }])),
+/** The object of a JSON text, or undefined. Throws nothing. */
+export function parseObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
   }
 }
 
-/**
- * `value` with the known keys in their own spelling, in nested objects and lists too. Of two spellings
- * the exact one wins, else the last. `null` leaves the default, as in Go, so such a known key is
- * dropped. Unknown keys stay as they are; `__proto__` stays a key like any other.
- */
-export function withKnownKeys(value: unknown, shape: KeyShape | undefined): unknown {
-  if (shape === undefined) return value
-  if (Array.isArray(value)) return shape.items === undefined ? value : value.map((v) => withKnownKeys(v, shape.items))
-  if (shape.keys === undefined || !isObject(value)) return value
-  const known = new Map<string, unknown>()
-  for (const [key, child] of Object.entries(value)) {
-    const match = shape.keys.get(key.toLowerCase())
-    if (match === undefined) known.set(key, child)
-    else if (key === match.name || !Object.hasOwn(value, match.name)) {
-      if (child === null) known.delete(match.name)
-      else known.set(match.name, withKnownKeys(child, match.shape))
+/** stdin as one JSON object. Throws CniError 6. */
+export function parseConfig(stdin: string): JsonObject {
+  if (stdin.length > shortText) refuseExcess(stdin)
+  const value = parse(stdin)
+  if (!isObject(value)) throw undecodable('not-an-object', `${quote(value)} is not an object`)
+  if (isTooDeep(value, deepest)) throw tooDeep()
+  return value
+}
+
+function parse(text: string): unknown {
+  if (text.trim() === '') throw undecodable('not-json', 'stdin is empty')
+  if (text.startsWith('\ufeff')) throw undecodable('not-json', 'it begins with a byte order mark (U+FEFF)')
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw undecodable('not-json', (cause as Error).message)
+  }
+}
+
+/** Counts values and depth in a text that may be anything, before JSON.parse gets it. */
+function refuseExcess(text: string): void {
+  let [values, depth, isInString] = [1, 0, false]
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (isInString) {
+      if (char === '\\') at++
+      else if (char === '"') isInString = false
+      continue
     }
+    if (char === '"') isInString = true
+    else if (char === ',') values++
+    else if (char === '{' || char === '[') {
+      values++
+      depth++
+    } else if (char === '}' || char === ']') depth--
+    if (depth > deepest) throw tooDeep()
+    if (values > mostValues) throw undecodable('json-too-large', `more than ${mostValues} values`)
   }
-  return Object.fromEntries(known)
 }
 
-/** The value of `name` in `object`: the exact key, else the last that differs in case only. */
-export function lookUp(object: Readonly<Record<string, unknown>>, name: string): unknown {
+function isTooDeep(value: unknown, left: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return left === 0 || Object.values(value).some((child) => isTooDeep(child, left - 1))
+}
+
+function tooDeep(): CniError {
+  return undecodable('json-too-large', `nested more than ${deepest} levels deep`)
+}
+
+/** The first words are those of the reference plugins (cni pkg/skel/skel.go). */
+function undecodable(id: string, what: string): CniError {
+  return new CniError(Code.decodingFailure, id, `error unmarshall network config: ${what}`, {
+    details:
+      'stdin must hold the network configuration as one JSON object { ... }; `trestle lint FILE` shows the place',
+  })
+}
+
+/** The value of `name`: the exact key, else the last one that differs only in case. */
+export function lookUp(object: JsonObject, name: string): unknown {
   if (Object.hasOwn(object, name)) return object[name]
   const lower = name.toLowerCase()
   const key = Object.keys(object).findLast((candidate) => candidate.toLowerCase() === lower)
   return key === undefined ? undefined : object[key]
 }
 
-// Absent keys in place of undefined ones: what goes into a record or a result has no key without a value.
-
+/** The object without keys whose value is undefined: JSON text and records have no key without a value. */
 export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their
-// order are those of the upstream host-local and static plugins.
+// `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their order are those of
+// the reference host-local and static plugins (backend/allocator/config.go, static/main.go).
 
-import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../cni/address.ts'
+import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../cni/addresses.ts'
+import type { Call } from '../cni/call.ts'
 import { isPluginType } from '../cni/config-head.ts'
-import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
-import type { Invocation } from '../cni/invocation.ts'
+import { CniError, Code, configError, type KeyPath, notA, quote } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
-import { atLeast, type CniVersion, type Dns, type Route } from '../cni/result.ts'
-import type { IpamConf, PoolIpam, StaticIpam } from './net-conf.ts'
-import { type RangeInput, type RangePath, readExclude, readRangeSets } from './ranges.ts'
+import { atLeast, type CniVersion, type Dns, type Route } from '../cni/results.ts'
+import type { IpamConf, PoolIpam, StaticIpam } from './network-conf.ts'
+import { type RangeInput, type RangeSetInput, readExclude, readRangeSets } from './ranges.ts'
 import type { RawConfig } from './schema.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
@@ -19,20 +19,20 @@ type IpamSource = Pick<RawConfig, 'ipam' | 'podcidr'> & {
   readonly runtimeConfig?: Pick<NonNullable<RawConfig['runtimeConfig']>, 'ipRanges' | 'ips'> | undefined
 }
 
-interface IpamCall {
-  readonly invocation: Invocation
+interface IpamSourceCall {
+  readonly call: Call
   readonly cniVersion: CniVersion
 }
 
 /** Where the upstream host-local keeps its reservations. */
-const DEFAULT_DATA_DIR = '/var/lib/cni/networks'
+export const defaultDataDir = '/var/lib/cni/networks'
 
 function badArgs(message: string, details: string): CniError {
-  return new CniError('cni-args-invalid', `CNI_ARGS: ${message}`, { details })
+  return new CniError(Code.invalidEnvironment, 'cni-args-invalid', `CNI_ARGS: ${message}`, { details })
 }
 
 /** Results below 0.3.0 have one `ip4` and one `ip6`. */
-function checkFamilies(families: readonly (4 | 6)[], path: KeyPath, version: CniVersion): void {
+function requireOnePerFamily(families: readonly (4 | 6)[], path: KeyPath, version: CniVersion): void {
   const isOnePerFamily = new Set(families).size === families.length
   if (atLeast(version, '0.3.0') || isOnePerFamily) return
   const message = `CNI version ${version} does not support more than 1 address per family`
@@ -40,19 +40,12 @@ function checkFamilies(families: readonly (4 | 6)[], path: KeyPath, version: Cni
   throw configError(path, message, { id: 'address-per-family', hint })
 }
 
-interface SourceSet {
-  readonly ranges: readonly RangeInput[]
-  readonly path: KeyPath
-  /** False for a set that is one object, not a list of ranges. */
-  readonly isList: boolean
-}
-
-/** In upstream's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
-function sourceSets(raw: IpamSource, ipam: RawIpam): readonly SourceSet[] {
+/** In the reference's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
+function sourceSets(raw: IpamSource, ipam: RawIpam): readonly RangeSetInput[] {
   const { subnet, rangeStart, rangeEnd, gateway } = ipam
-  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: KeyPath) =>
-    (sets ?? []).map((ranges, index) => ({ ranges, path: [...path, index], isList: true }))
-  const single = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], path: ['ipam'], isList: false }
+  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: KeyPath): readonly RangeSetInput[] =>
+    (sets ?? []).map((ranges, set) => ({ ranges, pathOf: (at) => [...path, set, ...(at === undefined ? [] : [at])] }))
+  const single: RangeSetInput = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], pathOf: () => ['ipam'] }
   return [
     ...listed(raw.runtimeConfig?.ipRanges, ['runtimeConfig', 'ipRanges']),
     ...(subnet ? [single] : []),
@@ -61,7 +54,7 @@ function sourceSets(raw: IpamSource, ipam: RawIpam): readonly SourceSet[] {
 }
 
 /** Addresses asked for, of all three sources one after the other; a prefix length is ignored. */
-function readRequested(raw: IpamSource, invocation: Invocation): readonly string[] {
+function readRequested(raw: IpamSource, call: Call): readonly string[] {
   const hint = 'use an address like "10.1.2.3"'
   const read = (text: string, path?: KeyPath) => {
     const address = parseAddress(text) ?? parseCidr(text)
@@ -70,43 +63,31 @@ function readRequested(raw: IpamSource, invocation: Invocation): readonly string
     throw notA(path, text, { id: 'requested-address-invalid', what: 'an IP address', hint })
   }
   const all = [
-    ...invocation.args.ip.map((text) => read(text)),
+    ...call.args.ip.map((text) => read(text)),
     ...(raw.args?.cni?.ips ?? []).map((text, i) => read(text, ['args', 'cni', 'ips', i])),
     ...(raw.runtimeConfig?.ips ?? []).map((text, i) => read(text, ['runtimeConfig', 'ips', i])),
   ]
   return [...new Set(all)]
 }
 
-function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): PoolIpam {
+function readPool(raw: IpamSource, sets: readonly RangeSetInput[], { call, cniVersion }: IpamSourceCall): PoolIpam {
   const ipam = raw.ipam ?? {}
-  const pathOf: RangePath = (set, range) => {
-    const source = sets[set]
-    const isEntry = range !== undefined && source?.isList === true
-    return [...(source?.path ?? ['ipam']), ...(isEntry ? [range] : [])]
-  }
-  // A range of the capability ipRanges comes with ADD only (libcni sends GC and STATUS no runtimeConfig).
-  const mayBeEmpty = sets.length === 0 && call.invocation.verb !== 'ADD'
-  const rangeSets = mayBeEmpty
-    ? []
-    : readRangeSets(
-        sets.map((set) => set.ranges),
-        pathOf,
-      )
+  // A range of the capability ipRanges comes with ADD only: libcni sends GC and STATUS no runtimeConfig.
+  const rangeSets = sets.length === 0 && call.verb !== 'ADD' ? [] : readRangeSets(sets)
   const families = rangeSets.map(([first]) => (first === undefined ? 4 : familyOf(first.subnet)))
-  checkFamilies(families, raw.ipam === undefined ? ['podcidr'] : ['ipam', 'ranges'], call.cniVersion)
+  requireOnePerFamily(families, raw.ipam === undefined ? ['podcidr'] : ['ipam', 'ranges'], cniVersion)
   return {
     kind: 'pool',
     rangeSets,
-    requested: readRequested(raw, call.invocation),
-    exclude: readExclude(ipam.exclude ?? [], ['ipam', 'exclude']),
-    cooldownS: ipam.cooldown ?? 0,
+    requested: readRequested(raw, call),
+    exclude: readExclude(ipam.exclude ?? []),
     routes: readRoutes(ipam.routes ?? [], ['ipam', 'routes']),
     ...(ipam.resolvConf ? { resolvConf: ipam.resolvConf } : {}),
-    dataDir: ipam.dataDir || DEFAULT_DATA_DIR,
+    dataDir: ipam.dataDir || defaultDataDir,
   }
 }
 
-function readPodcidr(raw: IpamSource, call: IpamCall): PoolIpam {
+function readPodcidr(raw: IpamSource, call: IpamSourceCall): PoolIpam {
   const list = typeof raw.podcidr === 'string' ? [raw.podcidr] : (raw.podcidr ?? [])
   const usual = 'use one range, or one of IPv4 and one of IPv6; for others use ipam.ranges'
   const hint = list.length > 0 ? usual : `where trestle agent took them out, its /readyz says why; else ${usual}`
@@ -120,7 +101,7 @@ function readPodcidr(raw: IpamSource, call: IpamCall): PoolIpam {
       const hint = 'use one like "10.240.0.0/24"'
       throw notA(path, subnet, { id: 'podcidr-invalid', what: 'a range in CIDR notation', hint })
     }
-    return { ranges: [{ subnet }], path, isList: false }
+    return { ranges: [{ subnet }], pathOf: () => path }
   })
   const capability = sourceSets({ runtimeConfig: raw.runtimeConfig }, {})
   return readPool(raw, [...capability, ...sets], call)
@@ -138,7 +119,7 @@ function readCidr(text: string | undefined, complaint: (message: string) => CniE
 }
 
 /** `ipam.addresses` and the addresses of CNI_ARGS, with the gateways of CNI_ARGS. */
-function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly StaticAddress[] {
+function configuredAddresses(ipam: RawIpam, { args }: Call): readonly StaticAddress[] {
   const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
   const given = (ipam.addresses ?? []).map(({ address, gateway }, index): StaticAddress => {
     const path = ['ipam', 'addresses', index]
@@ -167,7 +148,7 @@ function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly Stat
 }
 
 /** The later source replaces the earlier (upstream static: config and CNI_ARGS < args.cni < runtimeConfig). */
-function staticAddresses(raw: IpamSource, ipam: RawIpam, invocation: Invocation): readonly StaticAddress[] {
+function staticAddresses(raw: IpamSource, ipam: RawIpam, call: Call): readonly StaticAddress[] {
   const replace = (ips: readonly string[], path: KeyPath) =>
     ips.map((text, index): StaticAddress => {
       const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
@@ -176,17 +157,17 @@ function staticAddresses(raw: IpamSource, ipam: RawIpam, invocation: Invocation)
       const message = `an entry in the 'ips' field is NOT in CIDR notation, got: '${text.slice(0, 64)}'`
       throw configError([...path, index], message, { id: 'static-address-invalid', hint })
     })
-  const configured = configuredAddresses(ipam, invocation)
+  const configured = configuredAddresses(ipam, call)
   const inArgs = replace(raw.args?.cni?.ips ?? [], ['args', 'cni', 'ips'])
   const inRuntime = replace(raw.runtimeConfig?.ips ?? [], ['runtimeConfig', 'ips'])
   if (inRuntime.length > 0) return inRuntime
   return inArgs.length > 0 ? inArgs : configured
 }
 
-function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamCall): StaticIpam {
-  const addresses = staticAddresses(raw, ipam, call.invocation)
+function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamSourceCall): StaticIpam {
+  const addresses = staticAddresses(raw, ipam, call.call)
   const dns = readDns(ipam.dns)
-  checkFamilies(
+  requireOnePerFamily(
     addresses.map((a) => a.cidr.family),
     ['ipam', 'addresses'],
     call.cniVersion,
@@ -214,7 +195,7 @@ function readUntyped(ipam: RawIpam): IpamConf {
  * Where the addresses come from. Throws CniError invalidConfig, or invalidEnvironment for CNI_ARGS.
  * Source: plugins/ipam/host-local/backend/allocator/config.go, plugins/ipam/static/main.go.
  */
-export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
+export function readIpam(raw: IpamSource, call: IpamSourceCall): IpamConf {
   const { ipam } = raw
   if (raw.podcidr !== undefined) {
     if (ipam === undefined) return readPodcidr(raw, call)
@@ -224,8 +205,7 @@ export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
   const type = ipam?.type ?? ''
   if (ipam === undefined) return { kind: 'none' }
   if (type === '') return readUntyped(ipam)
-  if (type === 'host-local' || call.invocation.ownTypes.includes(type))
-    return readPool(raw, sourceSets(raw, ipam), call)
+  if (type === 'host-local' || call.call.ownTypes.includes(type)) return readPool(raw, sourceSets(raw, ipam), call)
   if (type === 'static') return readStatic(raw, ipam, call)
   if (isPluginType(type)) return { kind: 'delegated', type }
   const hint = 'use a file name of CNI_PATH, without /'

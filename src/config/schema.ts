@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key that trestle reads and the type of its value (docs/configure.md, "Configure"). What values mean together is
-// checked in config-*.ts. Schemas are made once, when the module is loaded.
+// Every key that trestle reads, and the type of its value: the one place for both. What values mean together is checked
+// where they are read (read-config.ts, ipam.ts, the files of features/). docs/configure.md says what each key does.
 
 import type * as z from 'zod/mini'
 import {
@@ -11,40 +11,23 @@ import {
   integer,
   isMtu,
   isText,
+  keyShapeOf,
+  largestMtu,
+  leastMtu,
   list,
-  MAX_MTU,
-  MIN_MTU,
   oneOf,
   optional,
   text,
+  textMap,
   texts,
   textsUpTo,
-  typedField,
-  UINT32_MAX,
   uint32,
+  uint32Max,
 } from '../cni/fields.ts'
-import { isObject, keyShapeOf } from '../cni/json.ts'
-import { rates } from '../features/bandwidth.ts'
-import { firewallKeys } from '../features/firewall.ts'
-import { portMapping, portmapKeys } from '../features/host-ports.ts'
-import { MOST_DESTINATIONS } from '../features/masquerade.ts'
-import { sbrKeys } from '../features/sbr.ts'
-import { argsTuningKeys, tuningKeys } from '../features/tuning.ts'
-
-const mtu = typedField<'auto' | number>(
-  'number',
-  { what: '"auto" or an MTU', hint: `use "auto", or a number from ${MIN_MTU} to ${MAX_MTU}` },
-  (value) => {
-    return value === 'auto' || value === 0 || isMtu(value)
-  },
-)
+import { isObject } from '../cni/json.ts'
 
 const range = group({ subnet: text, rangeStart: text, rangeEnd: text, gateway: text })
-
 const rangeSets = optional(list(list(range)))
-
-/** The attachments of a node: what JSON of the longest standard input can hold. */
-const MOST_ATTACHMENTS = 65_536
 
 const route = group({
   dst: text,
@@ -52,7 +35,7 @@ const route = group({
   mtu: uint32,
   advmss: uint32,
   priority: uint32,
-  table: integer(0, UINT32_MAX, 'a routing table'),
+  table: integer(0, uint32Max, 'a routing table'),
   scope: integer(0, 255, 'a scope'),
 })
 
@@ -69,23 +52,28 @@ const ipam = group({
   dataDir: absolutePath,
   resolvConf: absolutePath,
   exclude: texts,
-  cooldown: integer(0, 0x7fff_ffff, 'a number of seconds'),
   addresses: optional(list(group({ address: text, gateway: text }))),
   dns: optional(dns),
 })
 
-const argsCni = group({ ...argsTuningKeys, ips: texts })
+/** Bits or bits a second, up to Go's uint64. */
+const bits = integer(0, 2 ** 64, 'a number of bits')
+const rates = group({ ingressRate: bits, ingressBurst: bits, egressRate: bits, egressBurst: bits })
 
-const attachment = group({ containerID: text, ifname: text })
+const port = integer(1, 65_535, 'a port')
+const portMapping = group({ hostPort: port, containerPort: port, protocol: text, hostIP: text })
 
-/** Under its name of the specification, and the one that libcni misspelt before 1.2.1. */
-const attachmentKeys = {
-  'cni.dev/valid-attachments': optional(list(attachment, MOST_ATTACHMENTS)),
-  'cni.dev/attachments': optional(list(attachment, MOST_ATTACHMENTS)),
-}
+const mtuHint = `use a number from ${leastMtu} to ${largestMtu}`
+const linkMtu = field<number>('an MTU', mtuHint, (value) => value === 0 || isMtu(value), 'number')
+
+/** Keys of the reference tuning plugin that `args.cni` may give as well. */
+const tuningKeys = { sysctl: textMap, mac: text, promisc: flag, mtu: linkMtu, txQLen: uint32, allmulti: flag }
+
+const attachments = optional(list(group({ containerID: text, ifname: text }), 65_536))
+/** The second name is that of libcni before 1.2.1. */
+const attachmentKeys = { 'cni.dev/valid-attachments': attachments, 'cni.dev/attachments': attachments }
 
 const runtimeConfig = group({
-  // One entry a port of the pod: reading them is linear, and stdin has its own bound.
   portMappings: optional(list(portMapping, Number.POSITIVE_INFINITY)),
   ipRanges: rangeSets,
   bandwidth: optional(rates),
@@ -95,12 +83,11 @@ const runtimeConfig = group({
   dns: optional(group({ servers: texts, searches: texts, options: texts })),
 })
 
-const vlanId = typedField<number>(
+const vlanId = field<number>(
+  'a VLAN ID',
+  'use a number from 0 (none) to 4094',
+  (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4094,
   'number',
-  { what: 'a VLAN ID', hint: 'use a number from 0 (none) to 4094' },
-  (value) => {
-    return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4094
-  },
 )
 
 const wholeNumber = field<number>('a whole number', 'use a number without quotes', Number.isInteger)
@@ -111,35 +98,34 @@ const podcidr = field<string | readonly string[]>(
   (value) => isText(value) || (Array.isArray(value) && value.every(isText)),
 )
 
-const log = field<boolean | string>('a switch or a file', 'use true, false, "off" or an absolute path', (value) => {
-  return typeof value === 'boolean' || value === 'off' || (isText(value) && value.startsWith('/'))
-})
+/** `record`: a switch, how many calls to keep, or an object with these keys. */
+const recordKeys: Readonly<Record<string, (value: unknown) => boolean>> = {
+  keep: isNumberOfCalls,
+  wrap: isText,
+  answer: isObject,
+}
 
 function isNumberOfCalls(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000
 }
 
-const recordKeys = new Map<string, (value: unknown) => boolean>([
-  ['keep', isNumberOfCalls],
-  ['wrap', isText],
-  ['answer', isObject],
-])
-
-function isRecordObject(value: unknown): boolean {
-  return isObject(value) && Object.entries(value).every(([key, each]) => recordKeys.get(key)?.(each) === true)
+function isRecord(value: unknown): boolean {
+  if (isObject(value)) return Object.entries(value).every(([key, each]) => recordKeys[key]?.(each) === true)
+  return typeof value === 'boolean' || isNumberOfCalls(value)
 }
 
-const record = typedField<boolean | number | object>(
-  'number',
-  { what: 'a switch, a number of calls, or keep, wrap and answer', hint: 'use true, false or how many calls to keep' },
-  (value) => typeof value === 'boolean' || isNumberOfCalls(value) || isRecordObject(value),
-)
+const recordHint = 'use true, false or how many calls to keep'
+const record = field<unknown>('a switch, a number of calls, or keep, wrap and answer', recordHint, isRecord, 'number')
 
-export const configSchema = group({
+/** Each destination that keeps a pod's address makes an element with every range of the network. */
+const mostDestinations = 256
+
+const configSchema = group({
   type: text,
   mode: oneOf(['bridge', 'ptp', 'macvlan', 'host-device', 'loopback', 'chained']),
   podcidr,
   master: text,
+  linkInContainer: flag,
   macvlanMode: oneOf(['bridge', 'private', 'vepa', 'passthru']),
   device: text,
   hwaddr: text,
@@ -160,37 +146,60 @@ export const configSchema = group({
   portIsolation: flag,
   enabledad: flag,
   disableContainerInterface: flag,
-  nonMasqueradeCIDRs: textsUpTo(MOST_DESTINATIONS),
-  mtu,
+  nonMasqueradeCIDRs: textsUpTo(mostDestinations),
+  mtu: field<'auto' | number>(
+    '"auto" or an MTU',
+    `use "auto", or a number from ${leastMtu} to ${largestMtu}`,
+    (value) => value === 'auto' || value === 0 || isMtu(value),
+    'number',
+  ),
   removeWhenEmpty: flag,
   allowOverlap: flag,
   ipam: optional(ipam),
   dns: optional(dns),
-  args: optional(group({ cni: optional(argsCni) })),
+  args: optional(group({ cni: optional(group({ ...tuningKeys, ips: texts })) })),
   runtimeConfig: optional(runtimeConfig),
-  portmap: optional(portmapKeys),
-  firewall: optional(firewallKeys),
+  portmap: optional(
+    group({
+      snat: flag,
+      masqAll: flag,
+      backend: text,
+      conditionsV4: texts,
+      conditionsV6: texts,
+      markMasqBit: integer(0, 31, 'a bit'),
+      externalSetMarkChain: text,
+    }),
+  ),
+  firewall: optional(
+    group({
+      ingressPolicy: oneOf(['', 'open', 'same-bridge', 'isolated']),
+      hostAccept: oneOf(['auto', 'off']),
+      backend: text,
+      iptablesAdminChainName: text,
+      firewalldZone: text,
+    }),
+  ),
   bandwidth: optional(rates),
-  tuning: optional(tuningKeys),
-  sbr: optional(sbrKeys),
-  log,
+  tuning: optional(group({ ...tuningKeys, dataDir: text })),
+  sbr: optional(group({ table: integer(1, uint32Max, 'a routing table'), gateways: texts, addSourceHints: flag })),
   record,
   ...attachmentKeys,
 })
 
+/** A checked configuration, defaults not filled in. */
 export type RawConfig = z.output<typeof configSchema>
 
-/** The keys of a configuration of another plugin that delegates to us; its others mean what it says. */
-export const ipamRoleSchema = group({
+/** Of a plugin that delegates to us: its other keys mean what that plugin says. */
+const ipamRoleSchema = group({
   type: text,
   ipam: optional(ipam),
   args: optional(group({ cni: optional(group({ ips: texts })) })),
   runtimeConfig: optional(group({ ipRanges: rangeSets, ips: texts })),
-  log,
   record,
   ...attachmentKeys,
 })
 
-export const configKeys = keyShapeOf(configSchema)
-
-export const ipamRoleKeys = keyShapeOf(ipamRoleSchema)
+export const schemas = {
+  own: { schema: configSchema, keys: keyShapeOf(configSchema) },
+  ipamRole: { schema: ipamRoleSchema, keys: keyShapeOf(ipamRoleSchema) },
+} as const

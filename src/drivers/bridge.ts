@@ -1,165 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `bridge`: a veth pair whose host end is a port of the network's bridge, which has the pods' gateway addresses
-// (docs/design.md, "Upstream bridge and ptp").
+// mode `bridge`: a veth pair whose host end is a port of the network's bridge, which has the pods' gateway addresses.
 
-import { familyOf } from '../cni/address.ts'
+import { familyOf } from '../cni/addresses.ts'
 import { defined } from '../cni/json.ts'
-import type { BridgeNetConf } from '../config/net-conf.ts'
-import { gatewayLink, portVlanOps, portVlans, vlanGateway, vlanGatewayOps } from '../features/bridge-port.ts'
-import { acceptOf, ingressPolicyOf } from '../features/firewall.ts'
-import { masqueradeSpec, wantsHairpin } from '../features/masquerade.ts'
+import type { BridgeConf } from '../config/network-conf.ts'
+import { acceptOf } from '../features/firewall.ts'
+import { isTranslated, masqueradeOf } from '../features/masquerade.ts'
 import { subnetRoutes } from '../features/sbr.ts'
-import type { AttachmentSpec, BridgePort, BridgeSpec, LinkEnd, NetworkSpec, PodAddress } from '../model/attachment.ts'
-import { bridgeMac, hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
-import type { Op } from '../model/op.ts'
-import type { Decided, InterfaceDriver, OwnParts, Surroundings } from './driver.ts'
-import { ignoreRouters, interfacePodOps, vethOps } from './interface.ts'
-import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
+import { portVlanOps, portVlansOf, vlanGatewayOf } from '../features/vlan.ts'
+import { forwardingKey, type Op } from '../kernel/operation.ts'
+import type { Decided, Driver, NodeFacts, Parts } from './driver.ts'
+import { ignoreRouters, vethOps } from './interface.ts'
+import { bridgeMac, hostLinkMac, hostLinkName, linkLocalPrefix, ownBridgeAlias } from './names.ts'
+import type { BridgePort, BridgeSpec, NetworkSpec, PodAddress, Spec } from './spec.ts'
+import { familiesOf, gatewaysOf, rangesOf } from './subnets.ts'
 
-/** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
+/** BR_MAX_PORTS: 10 bits of port number, 0 is not used (net/bridge/br_private.h). */
 export const mostBridgePorts = 1023
 
-export interface Port {
-  readonly host?: Pick<LinkEnd, 'name'>
-  readonly port?: BridgePort
-}
-
-/** Puts a port that lost its bridge back. */
-export function portOps({ host, port }: Port): readonly Op[] {
-  if (host === undefined || port === undefined) return []
-  const { bridge: master } = port
-  const why = `plug ${host.name} into ${master}`
-  return [{ in: 'host', kind: 'port.master', dev: host.name, master, why }, ...portSettings(host, port)]
-}
-
-function portSettings({ name }: Pick<LinkEnd, 'name'>, { hairpin, isolated, vlans }: BridgePort): readonly Op[] {
-  return [
-    { in: 'host', kind: 'port.flags', dev: name, hairpin, isolated, why: `set hairpin and isolation of ${name}` },
-    ...(vlans ? portVlanOps(name, vlans) : []),
-  ]
-}
-
-function hostOps(spec: AttachmentSpec): readonly Op[] {
-  const { host, port } = spec
-  const pair = vethOps(spec)
-  if (host === undefined || pair.length === 0) return []
-  return [...pair, ...(port ? portSettings(host, port) : [])]
-}
-
-function partsOf(conf: BridgeNetConf, { key, mac, ips, given }: Decided): OwnParts {
+function partsOf(conf: BridgeConf, { id, mac, mtu, addresses, routes, defaultRoutes }: Decided): Parts {
   return {
-    host: { name: hostLinkName(key), mac: hostLinkMac(key) },
+    host: { name: hostLinkName(id), mac: hostLinkMac(id), mtu },
     port: portOf(conf, mac),
-    routes: given,
-    subnetRoutes: ips.flatMap(subnetRoutes),
-    hostLink: gatewayLink(gatewaySide(conf, ips).bridge),
-    // A service may lead back to the pod, and the rule of ingressPolicy knows by this that it is the same one.
-    ...(ingressPolicyOf(conf) === 'isolated' ? { selfHairpin: conf.portmap?.snat !== false } : {}),
+    routes,
+    defaultRoutes,
+    subnetRoutes: addresses.flatMap(subnetRoutes),
+    wayToPod: { link: vlanGatewayOf(conf)?.name ?? conf.bridge.name, isOwnLink: false },
   }
 }
 
-function portOf({ bridge, firewall }: BridgeNetConf, mac: string): BridgePort {
-  // The kernel forwards nothing between isolated ports: "isolated" then holds on layer 2 as well.
-  const isolated = bridge.portIsolation || firewall?.ingressPolicy === 'isolated'
+function portOf({ bridge, firewall }: BridgeConf, mac: string): BridgePort {
   return {
     bridge: bridge.name,
     hairpin: bridge.hairpinMode,
-    isolated,
-    ...defined({ vlans: portVlans(bridge), onlyMac: bridge.macspoofchk ? mac : undefined }),
+    // Frames between ports of one bridge never reach our table: the kernel forwards none between isolated ones.
+    isolated: bridge.portIsolation || firewall?.ingressPolicy === 'isolated',
+    ...defined({ vlans: portVlansOf(bridge), onlyMac: bridge.macspoofchk ? mac : undefined }),
   }
 }
 
-function gatewaySide(conf: BridgeNetConf, ips: readonly PodAddress[]) {
-  const { name, bridge } = conf
-  const addresses = conf.isGateway ? gatewaysOf(conf, ips) : []
-  return { name, bridge: { name: bridge.name, addresses, ...defined({ gateway: vlanGateway(conf) }) } }
-}
-
-function networkOf(conf: BridgeNetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
-  const gateways = gatewaySide(conf, ips).bridge.addresses
-  const subnets = subnetsOf(conf, ips)
+function networkOf(conf: BridgeConf, addresses: readonly PodAddress[], node: NodeFacts): NetworkSpec {
+  const ranges = rangesOf(conf, addresses)
+  const gateways = gatewaysOf(conf, addresses)
+  const onBridge = conf.isGateway ? gateways : []
+  const { name, vlan, vlanTrunk, forceAddress, promiscMode: promisc } = conf.bridge
+  const vlanGateway = vlanGatewayOf(conf)
+  const bridge: BridgeSpec = {
+    name,
+    mac: bridgeMac(name, node.machineId),
+    mtu: conf.mtu === 'auto' ? node.mtu : conf.mtu,
+    addresses: onBridge,
+    forceAddress,
+    promisc,
+    vlanFiltering: vlan !== 0 || vlanTrunk !== undefined,
+    isForeign: false,
+    ...defined({ vlanGateway }),
+  }
+  // On a VLAN pods come in by the gateway's link, too.
+  const links = vlanGateway === undefined ? [name] : [name, vlanGateway.name]
+  const policy = conf.firewall?.ingressPolicy
   return {
     name: conf.name,
-    bridge: bridgeSpec(conf, gateways, surroundings),
-    forwarding: familiesOf(gateways),
+    role: 'main',
+    mode: 'bridge',
+    ranges,
+    isLearned: conf.ipam.kind !== 'pool',
+    gateways: onBridge,
+    vlan,
+    bridge,
+    forwarding: familiesOf(onBridge),
+    allowOverlap: conf.allowOverlap,
+    hairpin: isTranslated(conf) ? ranges : [],
     ...defined({
-      masquerade: masqueradeSpec(conf, subnets),
-      hairpin: wantsHairpin(conf) && subnets.length > 0 ? subnets : undefined,
-      ingressPolicy: ingressPolicyOf(conf),
+      masquerade: masqueradeOf(conf, ranges),
+      ingressPolicy: policy && { policy, links },
+      accept: acceptOf(conf, links, ranges),
     }),
-    ...acceptOf(conf, { hostAccept: conf.bridge.name }, subnets),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
 
-function bridgeSpec(conf: BridgeNetConf, addresses: readonly string[], surroundings: Surroundings): BridgeSpec {
-  return {
-    name: conf.bridge.name,
-    mac: bridgeMac(conf.bridge.name, surroundings.machineId),
-    mtu: surroundings.mtu,
-    addresses,
-    forceAddress: conf.bridge.forceAddress,
-    promisc: conf.bridge.promiscMode,
-    vlanFiltering: conf.bridge.vlan !== 0 || conf.bridge.vlanTrunk !== undefined,
-    ...defined({ gateway: vlanGateway(conf) }),
+function hostOps(spec: Spec): readonly Op[] {
+  const { host, port } = spec
+  return host === undefined || port === undefined ? [] : [...vethOps(spec), ...portSettings(host.name, port)]
+}
+
+function portSettings(dev: string, { hairpin, isolated, vlans }: BridgePort): readonly Op[] {
+  return [
+    { place: 'host', kind: 'link.set', dev, set: { hairpin, isolated }, why: `set hairpin and isolation of ${dev}` },
+    ...(vlans ? portVlanOps(dev, vlans) : []),
+  ]
+}
+
+/** Puts the port of a pod that is there back on its bridge. A port loses its settings with the bridge (br_if.c, del_nbp). */
+export function plugOps({ host, port }: Spec): readonly Op[] {
+  if (host === undefined || port === undefined) return []
+  const { name: dev } = host
+  return [
+    {
+      place: 'host',
+      kind: 'link.set',
+      dev,
+      set: { master: port.bridge, up: true },
+      tolerate: 'absent',
+      why: `plug ${dev} into ${port.bridge}`,
+    },
+    ...portSettings(dev, port).map((op): Op => ({ ...op, tolerate: 'absent' })),
+  ]
+}
+
+/** Makes the bridge where it is missing. */
+export function makeBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name, mac, mtu, vlanFiltering } = bridge
+  return [
+    { place: 'host', kind: 'bridge.add', name, mac, mtu, vlanFiltering, why: `create the bridge ${name}` },
+    markBridge(name),
+  ]
+}
+
+export function markBridge(name: string): Op {
+  return { place: 'host', kind: 'link.set', dev: name, set: { alias: ownBridgeAlias }, why: `mark ${name} as ours` }
+}
+
+/** What holds on the host wherever a network is set up: forwarding, and the settings of a bridge that is there. */
+export function keepNetworkOps({ forwarding, bridge }: NetworkSpec): readonly Op[] {
+  const ops = forwarding.map((family): Op => {
+    const why = `forward IPv${family} packets`
+    return { place: 'host', kind: 'sysctl.set', key: forwardingKey(family), value: '1', when: 'first', why }
+  })
+  return bridge === undefined ? ops : [...ops, ...keepBridgeOps(bridge)]
+}
+
+function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name, mac, promisc, vlanGateway, addresses, isForeign } = bridge
+  const gateway = vlanGateway ?? { name, mac }
+  const set = { up: true, ...(promisc ? { promisc } : {}), ...(isForeign ? {} : { mac }) }
+  const ops: Op[] = [
+    ignoreRouters(name),
+    ...(vlanGateway === undefined ? [] : [ignoreRouters(vlanGateway.name)]),
+    { place: 'host', kind: 'link.set', dev: name, set, why: `set the bridge ${name} up` },
+  ]
+  const addAddress = (cidr: string): Op => {
+    return {
+      place: 'host',
+      kind: 'address.add',
+      dev: gateway.name,
+      cidr,
+      dad: false,
+      noPrefixRoute: false,
+      why: `add the gateway address ${cidr} to ${gateway.name}`,
+    }
   }
+  if (addresses.some((cidr) => familyOf(cidr) === 6)) {
+    // The kernel would use its own link-local address only after DAD: the first packets to a pod would be lost.
+    const set = { withoutLinkLocal: true } as const
+    ops.push({
+      place: 'host',
+      kind: 'link.set',
+      dev: gateway.name,
+      set,
+      why: `give ${gateway.name} its link-local address at once`,
+    })
+    ops.push(addAddress(linkLocalPrefix(gateway.mac)))
+  }
+  return [...ops, ...addresses.map(addAddress)]
 }
 
-export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
-  const { name, mac, mtu, vlanFiltering, gateway } = bridge
-  return [
-    { in: 'host', kind: 'bridge.add', name, mac, mtu, vlanFiltering, why: `create the bridge ${name}` },
-    ...(gateway ? vlanGatewayOps(bridge, gateway) : []),
-    ...keepBridgeOps(bridge),
-  ]
-}
-
-/** Settings of a bridge that is there. Every ADD repeats them: as a rule they hold, and cost microseconds. */
-export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
-  const { name } = bridge
-  const gateway = bridge.gateway ?? { name, mac: bridge.mac }
-  return [
-    { in: 'host', kind: 'link.up', dev: name, why: `set the bridge ${name} up` },
-    ...(bridge.promisc
-      ? [{ in: 'host', kind: 'link.promisc', dev: name, why: `set ${name} promiscuous` } as const]
-      : []),
-    ...(hasIpv6(bridge) ? [noLinkLocal(gateway.name), gatewayOp(linkLocalCidr(gateway.mac), gateway.name)] : []),
-    ...bridge.addresses.map((cidr) => gatewayOp(cidr, gateway.name)),
-  ]
-}
-
-/** As on a routed pod's link (ptp.ts): forwarded packets do not wait for the bridge's DAD. */
-function noLinkLocal(dev: string): Op {
-  return { in: 'host', kind: 'link.no-local', dev, why: `give ${dev} its link-local address at once` }
-}
-
-function gatewayOp(cidr: string, dev: string): Op {
-  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add the gateway address ${cidr} to ${dev}` }
-}
-
-function hasIpv6(bridge: BridgeSpec): boolean {
-  return bridge.addresses.some((cidr) => familyOf(cidr) === 6)
-}
-
-/** Kernel settings of a bridge and its gateway link. */
-export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
-  return [bridge.name, ...(bridge.gateway ? [bridge.gateway.name] : [])].map(ignoreRouters)
-}
-
-/**
- * The MAC of a bridge that trestle made: pods keep it as their gateway's, although a network manager may set another.
- * The MAC of another program's bridge may follow its ports. `machineId`: see bridgeMac.
- */
-export function ownMacOps({ name, mac }: BridgeSpec, machineId: string): readonly Op[] {
-  if (mac !== bridgeMac(name, machineId)) return []
-  return [{ in: 'host', kind: 'link.mac', dev: name, mac, why: `set the MAC of ${name}` }]
-}
-
-export const bridge: InterfaceDriver<BridgeNetConf> = {
-  isRouted: false,
-  hostOps,
-  podOps: (spec) => interfacePodOps(spec, false),
-  partsOf,
-  gatewaySide,
-  networkOf,
-}
+export const bridge: Driver<BridgeConf> = { partsOf, networkOf, hostOps }

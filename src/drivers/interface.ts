@@ -1,126 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations for an interface that trestle makes: the veth pair of bridge and ptp, and the pod's side of all modes.
+// What the modes that make an interface have in common: the veth pair of bridge and ptp, and the pod's side.
 
-import { bareAddress, familyOf } from '../cni/address.ts'
-import type { Route } from '../cni/result.ts'
-import type { InterfaceNetConf } from '../config/net-conf.ts'
+import { bareAddress, familyOf } from '../cni/addresses.ts'
+import type { InterfaceConf } from '../config/network-conf.ts'
 import { featureOps } from '../features/features.ts'
-import type { AttachmentSpec, LinkEnd, PodRoute } from '../model/attachment.ts'
-import { aliasOf, podLinkMac } from '../model/names.ts'
-import type { Op } from '../model/op.ts'
-import type { InterfaceDriver } from './driver.ts'
+import type { Op } from '../kernel/operation.ts'
+import type { Driver } from './driver.ts'
+import { aliasOf, podLinkMac } from './names.ts'
+import type { NetworkSpec, PodRoute, Spec } from './spec.ts'
 
-/** Makes the pair, and marks its host end. Nothing for a record without links. */
-export function vethOps(spec: AttachmentSpec): readonly Op[] {
-  const { host, pod } = spec
+/** Makes the pair and marks its host end with the ids and addresses, for DEL, recovery and people. */
+export function vethOps(spec: Spec): readonly Op[] {
+  const { id, host, pod, port, addresses } = spec
   if (host === undefined || pod === undefined) return []
+  const { name, mac, mtu } = host
+  const alias = aliasOf(
+    id,
+    addresses.map(({ address }) => bareAddress(address)),
+  )
+  // No link-local address by the kernel: on a bridge port it is of no use, on a routed link it would wait for DAD.
+  const withoutLinkLocal = hasIpv6(spec) ? ({ withoutLinkLocal: true } as const) : {}
   return [
     {
-      in: 'host',
+      place: 'host',
       kind: 'veth.add',
-      name: host.name,
-      mac: host.mac,
-      mtu: spec.mtu,
-      peer: pod.name,
-      peerMac: pod.mac,
-      peerMtu: pod.mtu ?? spec.mtu,
-      ...(spec.port ? { master: spec.port.bridge } : {}),
-      why: `create ${pod.name} in the pod with ${host.name} on the host`,
+      name,
+      mac,
+      mtu,
+      ...(port ? { master: port.bridge } : {}),
+      peer: { ...pod, isInPod: true },
+      why: `create ${pod.name} in the pod with ${name} on the host`,
     },
-    markOp(spec, host),
+    { place: 'host', kind: 'link.set', dev: name, set: { alias, ...withoutLinkLocal }, why: `mark ${name} as ours` },
   ]
 }
 
-/** Marks the host end with the attachment's ids, for people and `gc`. */
-export function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
-  const noLinkLocal = spec.ips.some(({ address }) => familyOf(address) === 6)
+export function hasIpv6({ addresses }: Pick<Spec, 'addresses'>): boolean {
+  return addresses.some(({ address }) => familyOf(address) === 6)
+}
+
+/** A pod must not change the host's routes by advertising itself as a router (CVE-2020-10749). */
+export function ignoreRouters(link: string): Op {
+  const key = `net/ipv6/conf/${link}/accept_ra`
   return {
-    in: 'host',
-    kind: 'link.alias',
-    dev: name,
-    alias: aliasOf(spec.key),
-    noLinkLocal,
-    why: `mark ${name} as ours`,
+    place: 'host',
+    kind: 'sysctl.set',
+    key,
+    value: '0',
+    when: 'last',
+    why: `ignore router advertisements on ${link}`,
   }
 }
 
 /**
- * Default routes come last, each alone: where the pod has one already, the rest is in place. The look at the pod's
- * default routes comes first, before ours can be among them. `isRouted`: addresses bring no route of their own.
+ * The pod's side, in order. The look at default routes comes before ours can be among them, and ours come last: where
+ * the pod has one already, all the rest is in place.
  */
-export function interfacePodOps(spec: AttachmentSpec, isRouted: boolean): readonly Op[] {
-  const { pod } = spec
-  if (pod === undefined || spec.podLinkDown) return []
+export function podOps(spec: Spec, isRouted: boolean): readonly Op[] {
+  const { pod, addresses, routes, defaultRoutes, hasDad, isLeftDown, sbr } = spec
+  if (pod === undefined || isLeftDown) return []
   const dev = pod.name
-  const hasOwnTable = spec.sbr?.sources.some((source) => source.routes.length > 0) === true
-  return [
-    { in: 'pod', kind: 'link.up', dev: 'lo', why: 'set lo up in the pod' },
-    ...spec.defaultRoutes.filter(isFirst).map((route): Op => showDefault(route)),
-    ...spec.ips.map((ip): Op => podAddress(ip.address, { dev, dad: spec.dad, isRouted: isRouted || hasOwnTable })),
-    ...featureOps('podLinkOps', spec),
-    { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
-    ...spec.routes.map((route): Op => routeOp(route, dev)),
-    ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
-    ...announce6(spec, pod),
-    ...spec.defaultRoutes.map((route, at, all): Op => defaultRouteOp(route, dev, isFirst(route, at, all))),
-    ...featureOps('podRouteOps', spec),
-  ]
-}
-
-function podAddress(cidr: string, on: { readonly dev: string; readonly dad: boolean; readonly isRouted: boolean }): Op {
-  const { dev, dad, isRouted } = on
-  const routed = isRouted ? ({ noPrefixRoute: true } as const) : {}
-  return { in: 'pod', kind: 'addr.replace', dev, cidr, dad, ...routed, why: `add ${cidr} to ${dev}` }
-}
-
-function showDefault(route: Route): Op {
-  const family = familyOf(route.dst)
-  return { in: 'pod', kind: 'route.show-default', family, why: `see the pod's IPv${family} default routes` }
-}
-
-function routeOp(route: PodRoute, dev: string): Extract<Op, { kind: 'route.add' }> {
-  const via = route.gw === undefined ? '' : ` via ${route.gw}`
-  return { in: 'pod', kind: 'route.add', dev, route, onlyIfNone: false, why: `add the route to ${route.dst}${via}` }
-}
-
-function defaultRouteOp(route: PodRoute, dev: string, isFirstOfFamily: boolean): Op {
-  return { ...routeOp(route, dev), onlyIfNone: true, ...(isFirstOfFamily ? {} : { beside: true }) }
-}
-
-function isFirst(route: PodRoute, at: number, all: readonly PodRoute[]): boolean {
-  return all.findIndex(({ dst }) => dst === route.dst) === at
-}
-
-/** Neighbours may know the address by another MAC. IPv6 neighbours learn from the pod's first packet. */
-export function announce(cidr: string, dev: string): readonly Op[] {
-  if (familyOf(cidr) === 6) return []
-  const address = bareAddress(cidr)
-  return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
-}
-
-/** With an address of our own pool its MAC comes again (podLinkMac): neighbours that know it know no other. */
-function announce6({ key, ips, isPool }: AttachmentSpec, { name, mac }: LinkEnd): readonly Op[] {
-  const needsNone = isPool || !ips.some(({ address }) => familyOf(address) === 6) || mac !== podLinkMac(key, undefined)
-  return needsNone
-    ? []
-    : [{ in: 'pod', kind: 'neigh.announce6', dev: name, mac, why: `announce ${name}'s IPv6 addresses` }]
-}
-
-/** A pod must not change the host's routes by advertising itself as a router on the link `name` (CVE-2020-10749). */
-export function ignoreRouters(name: string): Op {
-  return {
-    in: 'host',
-    kind: 'sysctl.write',
-    key: `net/ipv6/conf/${name}/accept_ra`,
-    value: '0',
-    why: `ignore router advertisements on ${name}`,
+  const noPrefixRoute = isRouted || sbr?.sources.some((source) => source.routes.length > 0) === true
+  const families = [...new Set(defaultRoutes.map(({ dst }) => familyOf(dst)))]
+  const ops: Op[] = [{ place: 'pod', kind: 'link.set', dev: 'lo', set: { up: true }, why: 'set lo up in the pod' }]
+  for (const family of families)
+    ops.push({ place: 'pod', kind: 'defaults.show', family, why: `see the pod's IPv${family} default routes` })
+  for (const { address: cidr } of addresses)
+    ops.push({ place: 'pod', kind: 'address.add', dev, cidr, dad: hasDad, noPrefixRoute, why: `add ${cidr} to ${dev}` })
+  ops.push(...featureOps('podLinkOps', spec))
+  ops.push({ place: 'pod', kind: 'link.set', dev, set: { up: true }, why: `set ${dev} up in the pod` })
+  for (const route of routes) ops.push(routeOp(route, dev, 'append'))
+  ops.push(...announceOps(spec, dev))
+  for (const [at, route] of defaultRoutes.entries()) {
+    // A second one of a family stands beside the first, as the configuration says.
+    const isFirst = defaultRoutes.findIndex(({ dst }) => dst === route.dst) === at
+    ops.push(isFirst ? { ...routeOp(route, dev, 'add'), tolerate: 'exists' } : routeOp(route, dev, 'append'))
   }
+  return [...ops, ...featureOps('podRouteOps', spec)]
 }
 
-/** Of modes without anything on the host. The gateway is a router elsewhere: no address of the host is in its way. */
+function routeOp(route: PodRoute, dev: string, how: 'append' | 'add'): Op {
+  const via = route.gw === undefined ? '' : ` via ${route.gw}`
+  return { place: 'pod', kind: 'route.add', dev, route, how, why: `add the route to ${route.dst}${via}` }
+}
+
+/** Neighbours may know the address by another MAC. */
+export function announceOps({ id, addresses, pod, hasAddressMac }: Spec, dev: string): readonly Op[] {
+  const ops: Op[] = []
+  for (const { address } of addresses) {
+    const bare = bareAddress(address)
+    if (familyOf(bare) === 4) ops.push({ place: 'pod', kind: 'announce', dev, address: bare, why: `announce ${bare}` })
+  }
+  // A MAC that follows the address comes back with it. One of a delegated plugin's address does not.
+  const needsNone = hasAddressMac || pod?.mac !== podLinkMac(id) || !hasIpv6({ addresses })
+  if (pod !== undefined && !needsNone)
+    ops.push({ place: 'pod', kind: 'announce6', dev, mac: pod.mac, why: `announce the IPv6 addresses of ${dev}` })
+  return ops
+}
+
+/** Duplicate address detection: enhanced, since on a hairpin port the pod hears its own question (RFC 7527). */
+export function detectionOps(spec: Spec): readonly Op[] {
+  if (!spec.hasDad || !hasIpv6(spec) || spec.pod === undefined) return []
+  return ['enhanced_dad', 'accept_dad'].map((name): Op => {
+    const key = `net/ipv6/conf/${spec.pod?.name}/${name}`
+    return {
+      place: 'pod',
+      kind: 'sysctl.set',
+      key,
+      value: '1',
+      when: 'first',
+      why: `switch duplicate address detection on`,
+    }
+  })
+}
+
+/** Of modes without anything on the host: the gateway is a router elsewhere. */
 export const inPodAlone = {
-  isRouted: false,
   isInPodAlone: true,
-  gatewaySide: ({ name }) => ({ name }),
-  networkOf: ({ name, removeWhenEmpty }) => ({ name, forwarding: [], removeWhenEmpty }),
-} as const satisfies Partial<InterfaceDriver<InterfaceNetConf>>
+  networkOf: ({ name, mode, removeWhenEmpty, allowOverlap }: InterfaceConf): NetworkSpec => ({
+    name,
+    role: 'main',
+    mode,
+    ranges: [],
+    isLearned: true,
+    gateways: [],
+    vlan: 0,
+    forwarding: [],
+    allowOverlap,
+    hairpin: [],
+    removeWhenEmpty,
+  }),
+} as const satisfies Partial<Driver>

@@ -1,137 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `ptp`: a veth pair and no bridge. Addresses on the host and routes of the pod are as the upstream ptp makes
-// them: the gateway by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
+// mode `ptp`: a veth pair and no bridge. Addresses and routes are those of the reference ptp plugin: the gateway by the
+// link, all else through the gateway.
 
 import {
   asPrefix,
   bareAddress,
   bitsOf,
-  canonicalNetwork,
   familyOf,
   includes,
   isSubnet,
+  networkText,
   parseAddress,
-  parseCidr,
-} from '../cni/address.ts'
-import { CniError } from '../cni/error.ts'
+  toCidr,
+} from '../cni/addresses.ts'
+import { CniError, Code } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
-import type { Route } from '../cni/result.ts'
-import type { PtpNetConf } from '../config/net-conf.ts'
-import { acceptOf, ingressPolicyOf } from '../features/firewall.ts'
-import { masqueradeSpec, wantsHairpin } from '../features/masquerade.ts'
-import type { AttachmentSpec, LinkEnd, NetworkSpec, PodAddress, PodRoute } from '../model/attachment.ts'
-import { hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
-import { linkScope, type Op } from '../model/op.ts'
-import type { Decided, InterfaceDriver, OwnParts, Routes } from './driver.ts'
-import { interfacePodOps, markOp, vethOps } from './interface.ts'
-import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
+import type { Route } from '../cni/results.ts'
+import type { PtpConf } from '../config/network-conf.ts'
+import { acceptOf } from '../features/firewall.ts'
+import { masqueradeOf } from '../features/masquerade.ts'
+import { linkScope, type Op } from '../kernel/operation.ts'
+import type { Decided, Driver, Parts } from './driver.ts'
+import { hasIpv6, vethOps } from './interface.ts'
+import { hostLinkMac, hostLinkName, linkLocalPrefix } from './names.ts'
+import type { NetworkSpec, PodAddress, PodRoute, Spec } from './spec.ts'
+import { familiesOf, rangesOf } from './subnets.ts'
 
-function partsOf(conf: PtpNetConf, { key, ips, given }: Decided): OwnParts {
-  const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
+function partsOf(conf: PtpConf, { id, mtu, addresses, routes, defaultRoutes }: Decided): Parts {
+  const name = hostLinkName(id)
+  const direct = (route: PodRoute): PodRoute => (isBehindGateway(route, addresses) ? { ...route, onlink: true } : route)
   return {
-    host,
-    routes: routedPodRoutes(ips, given, conf.enabledad),
+    host: { name, mac: hostLinkMac(id), mtu },
+    routes: [...addresses.flatMap((ip) => addressRoutes(ip, conf.enabledad)), ...routes.map(direct)],
+    defaultRoutes: defaultRoutes.map(direct),
     subnetRoutes: [],
-    hostLink: host.name,
-    selfHairpin: wantsHairpin(conf),
-    ...defined({ ingressPolicy: ingressPolicyOf(conf) }),
+    wayToPod: { link: name, isOwnLink: true },
+    ...defined({ fencedLink: conf.firewall?.ingressPolicy && name }),
   }
 }
 
 /** Without a bridge each pod has a link of its own: the network's subnets stand for the links. */
-function routedNetwork(conf: PtpNetConf, ips: readonly PodAddress[]): NetworkSpec {
-  const subnets = subnetsOf(conf, ips)
-  const ranges = gatewaysOf(conf, ips)
+function networkSpec(conf: PtpConf, addresses: readonly PodAddress[]): NetworkSpec {
+  const ranges = rangesOf(conf, addresses)
   return {
     name: conf.name,
-    forwarding: familiesOf(subnets),
-    ...defined({ masquerade: masqueradeSpec(conf, subnets) }),
-    ...acceptOf(conf, { acceptSubnets: subnets }, subnets),
-    ...(ranges.length > 0 ? { ranges } : {}),
+    role: 'main',
+    mode: 'ptp',
+    ranges,
+    isLearned: conf.ipam.kind !== 'pool',
+    gateways: [],
+    vlan: 0,
+    forwarding: familiesOf(ranges),
+    allowOverlap: conf.allowOverlap,
+    hairpin: [],
+    ...defined({ masquerade: masqueradeOf(conf, ranges), accept: acceptOf(conf, [], ranges) }),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
 
-function hostOps(spec: AttachmentSpec): readonly Op[] {
-  const { host } = spec
-  const pair = vethOps(spec)
-  if (host === undefined || pair.length === 0) return []
-  return [...pair, ...routedHostOps(spec, host)]
-}
-
-function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
-  return spec.host === undefined ? [] : [markOp(spec, spec.host), ...routedHostOps(spec, spec.host)]
-}
-
-/**
- * `given` behind the routes of the addresses. `dad`: no IPv6 source, which the kernel takes only after DAD
- * (net/ipv6/route.c). Throws CniError invalidConfig for an address without gateway.
- */
-function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean): Routes {
-  const direct = (route: Route) => (isBeyondGateway(route, ips) ? { ...route, onlink: true as const } : route)
-  return {
-    routes: [...ips.flatMap((ip) => addressRoutes(ip, dad)), ...given.routes.map(direct)],
-    defaultRoutes: given.defaultRoutes.map(direct),
+/** The gateway's address on the pod's own link, and a route to each address of the pod. */
+function hostOps(spec: Spec): readonly Op[] {
+  const { host, addresses } = spec
+  if (host === undefined) return []
+  const dev = host.name
+  const addAddress = (cidr: string): Op => {
+    return {
+      place: 'host',
+      kind: 'address.add',
+      dev,
+      cidr,
+      dad: false,
+      noPrefixRoute: false,
+      why: `add ${cidr} to ${dev}`,
+    }
   }
-}
-
-/**
- * The upstream ptp's host side: the gateway's address on the pod's own link, and a route to the pod. With a link-local
- * address of ours the host can ask for the pod's MAC at once, with a tentative one after DAD (net/ipv6/ndisc.c,
- * ndisc_solicit).
- */
-function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
-  const local = spec.ips.some(({ address }) => familyOf(address) === 6)
-    ? [hostAddress(linkLocalCidr(host.mac), host.name)]
-    : []
-  const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
+  const ops: Op[] = [...vethOps(spec)]
+  // With an address of ours the host can ask for the pod's MAC at once, with a tentative one only after DAD.
+  if (hasIpv6(spec)) ops.push(addAddress(linkLocalPrefix(host.mac)))
+  for (const { address, gateway } of addresses) {
     const bits = bitsOf(familyOf(address))
     const dst = `${bareAddress(address)}/${bits}`
-    return [
-      ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
-      { in: 'host', kind: 'hostroute.replace', dev: host.name, dst, why: `route ${dst} to the pod` },
-    ]
-  })
-  return [...local, ...perAddress]
+    if (gateway !== undefined) ops.push(addAddress(`${gateway}/${bits}`))
+    ops.push({ place: 'host', kind: 'route.add', dev, route: { dst }, how: 'replace', why: `route ${dst} to the pod` })
+  }
+  return ops
 }
 
-function hostAddress(cidr: string, dev: string): Op {
-  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add ${cidr} to ${dev}` }
-}
-
-function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly PodRoute[] {
-  if (gateway === undefined) throw noGateway(address)
-  const source = dad && familyOf(address) === 6 ? {} : { src: bareAddress(address) }
-  const subnet = canonicalNetwork(address)
+/** Throws CniError 7 for an address without a gateway. */
+function addressRoutes({ address, gateway }: PodAddress, hasDad: boolean): readonly PodRoute[] {
+  if (gateway === undefined) {
+    const message = `ipam: ${address} has no gateway, and mode ptp routes through one`
+    throw new CniError(Code.invalidConfig, 'gateway-missing', message, {
+      details: 'give the address a "gateway" (ipam.addresses, or GATEWAY in CNI_ARGS), or use mode bridge',
+    })
+  }
+  // The kernel takes an IPv6 source only after duplicate address detection (net/ipv6/route.c).
+  const source = hasDad && familyOf(address) === 6 ? {} : { src: bareAddress(address) }
   const toGateway = { dst: asPrefix(gateway), ...source, scope: linkScope }
+  const subnet = networkText(address)
   return isSubnet(subnet) ? [toGateway, { dst: subnet, gw: gateway, ...source }] : [toGateway]
 }
 
-/**
- * Whether the gateway is in the subnet and is not the pod's: the kernel would look for it behind the pod's gateway and
- * refuse the route. Upstream adds routes while the subnet is still on the link.
- */
-function isBeyondGateway({ gw }: Route, ips: readonly PodAddress[]): boolean {
+/** A gateway in the subnet that is not the pod's own: the kernel would look for it behind the pod's gateway. */
+function isBehindGateway({ gw }: Route, addresses: readonly PodAddress[]): boolean {
   const at = gw === undefined ? undefined : parseAddress(gw)
-  if (at === undefined || ips.some(({ gateway }) => gateway === gw)) return false
-  return ips.some(({ address }) => {
-    const cidr = parseCidr(address)
-    return cidr !== undefined && includes(cidr, at)
-  })
+  if (at === undefined || addresses.some(({ gateway }) => gateway === gw)) return false
+  return addresses.some(({ address }) => includes(toCidr(address), at))
 }
 
-function noGateway(address: string): CniError {
-  return new CniError('gateway-missing', `ipam: ${address} has no gateway, and mode ptp routes through one`, {
-    details: 'give the address a "gateway" (ipam.addresses, or GATEWAY in CNI_ARGS), or use mode bridge',
-  })
-}
-
-export const ptp: InterfaceDriver<PtpNetConf> = {
-  isRouted: true,
-  hostOps,
-  leasedHostOps,
-  podOps: (spec) => interfacePodOps(spec, true),
-  partsOf,
-  gatewaySide: (conf, ips) => ({ name: conf.name, ranges: gatewaysOf(conf, ips) }),
-  networkOf: routedNetwork,
-}
+export const ptp: Driver<PtpConf> = { partsOf, networkOf: networkSpec, hostOps, isRouted: true }

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subnets and gateways of a network: of all ranges where the configuration names them, else of a lease.
+// Subnets and gateways of a network: of all ranges where the configuration names them, else of a lease.
 
-import { canonicalNetwork, familyOf, formatAddress, networkOf, parseCidr } from '../cni/address.ts'
-import type { FeatureConf, Range } from '../config/net-conf.ts'
-import type { PodAddress } from '../model/attachment.ts'
+import { familyOf, formatAddress, networkOf, networkText, parseCidr } from '../cni/addresses.ts'
+import type { OwnConf } from '../config/network-conf.ts'
+import type { PodAddress } from './spec.ts'
 
-export function gatewaysOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
-  if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map(gatewayCidr))
-  return unique(ips.flatMap((ip) => (ip.gateway === undefined ? [] : [`${ip.gateway}/${prefixOf(ip.address)}`])))
+export function rangesOf({ ipam }: Pick<OwnConf, 'ipam'>, addresses: readonly PodAddress[]): readonly string[] {
+  if (ipam.kind === 'pool') return unique(ipam.rangeSets.flat().map(({ subnet }) => subnet))
+  return unique(addresses.map(({ address }) => networkText(address)))
 }
 
-export function subnetsOf(conf: Pick<FeatureConf, 'ipam'>, ips: readonly PodAddress[]): readonly string[] {
-  if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map((range) => range.subnet))
-  return unique(ips.map((ip) => canonicalNetwork(ip.address)))
+/** With prefix length. */
+export function gatewaysOf({ ipam }: Pick<OwnConf, 'ipam'>, addresses: readonly PodAddress[]): readonly string[] {
+  const withLength = (gateway: string, of: string) => `${gateway}/${of.slice(of.indexOf('/') + 1)}`
+  if (ipam.kind === 'pool')
+    return unique(ipam.rangeSets.flat().map(({ gateway, subnet }) => withLength(gateway, subnet)))
+  return unique(
+    addresses.flatMap(({ gateway, address }) => (gateway === undefined ? [] : withLength(gateway, address))),
+  )
 }
 
-/** The address; without a gateway, with the first address of its subnet as its gateway. */
+/** Without a gateway of its own: the first address of its subnet. */
 export function withFirstGateway(ip: PodAddress): PodAddress {
   const cidr = parseCidr(ip.address)
   if (ip.gateway !== undefined || cidr === undefined) return ip
@@ -28,12 +33,4 @@ export function familiesOf(cidrs: readonly string[]): readonly (4 | 6)[] {
 
 export function unique(texts: readonly string[]): readonly string[] {
   return [...new Set(texts)].sort()
-}
-
-function gatewayCidr(range: Range): string {
-  return `${range.gateway}/${prefixOf(range.subnet)}`
-}
-
-function prefixOf(cidr: string): string {
-  return cidr.slice(cidr.indexOf('/') + 1)
 }

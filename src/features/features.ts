@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of features. At one moment their operations come in its order; no feature depends on another one.
+// All features, in the order in which their operations run: ADD, CHECK, restore, plan, DEL and recovery read this table.
 
-import type { AttachmentSpec } from '../model/attachment.ts'
-import type { Element, Op } from '../model/op.ts'
+import type { Spec } from '../drivers/spec.ts'
+import type { Op } from '../kernel/operation.ts'
 import { bandwidth } from './bandwidth.ts'
-import { macCheck } from './bridge-port.ts'
-import type { Feature } from './feature.ts'
+import type { BareElement, Feature } from './feature.ts'
 import { isolation } from './firewall.ts'
 import { hostPorts } from './host-ports.ts'
 import { masquerade } from './masquerade.ts'
 import { sbr } from './sbr.ts'
 import { tuning } from './tuning.ts'
+import { macCheck } from './vlan.ts'
 
-const features: readonly Feature[] = [macCheck, hostPorts, masquerade, bandwidth, isolation, sbr, tuning]
+const features: readonly Feature[] = [masquerade, hostPorts, isolation, macCheck, bandwidth, tuning, sbr]
 
-type OpMoment = Exclude<keyof Feature, 'elements' | 'commonElements' | 'links'>
-
-export function featureOps(moment: OpMoment, spec: AttachmentSpec): readonly Op[] {
-  return features.flatMap((feature) => feature[moment]?.(spec) ?? [])
+export function featureOps(part: 'ops' | 'podLinkOps' | 'podRouteOps' | 'undo', spec: Spec): readonly Op[] {
+  return features.flatMap((feature) => feature[part]?.(spec) ?? [])
 }
 
-/** The elements of all features. `isLinkOwn`: packets to the pod leave by a link of the pod alone. */
-export function ownElements(spec: AttachmentSpec, isLinkOwn: boolean): readonly Element[] {
-  return features.flatMap(({ elements }) => elements?.(spec, isLinkOwn) ?? [])
+export function featureElements(spec: Spec): readonly BareElement[] {
+  return features.flatMap((feature) => feature.elements?.(spec) ?? [])
 }
 
-/** Elements that pods of one link have together. */
-export function commonElements(spec: AttachmentSpec): readonly Element[] {
-  return features.flatMap(({ commonElements: common }) => common?.(spec) ?? [])
-}
-
-export function featureLinks(spec: AttachmentSpec): readonly string[] {
-  return features.flatMap(({ links }) => links?.(spec) ?? [])
+/** Links of the host that features have made for the attachment. */
+export function featureLinks(spec: Spec): readonly string[] {
+  return features.flatMap((feature) => feature.links?.(spec) ?? [])
 }

@@ -1,146 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the upstream tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
+// tuning: sysctls of the pod and settings of its interface, with the keys of the reference tuning plugin; and the MAC,
+// whose sources differ between the reference bridge and tuning plugins.
 
-import type * as z from 'zod/mini'
-import { macProblem, parseMac } from '../cni/address.ts'
-import type { JsonObject } from '../cni/config-head.ts'
-import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
-import { flag, group, isMtu, MAX_MTU, MIN_MTU, text, textMap, typedField, uint32 } from '../cni/fields.ts'
-import type { Invocation } from '../cni/invocation.ts'
-import { asObject, defined } from '../cni/json.ts'
-import { placesOf } from '../cni/json-places.ts'
-import type { LinkSettings, TuningSpec } from '../model/attachment.ts'
-import type { ObservedLink } from '../model/observed.ts'
-import type { Op } from '../model/op.ts'
-import { type Feature, onPodLink } from './feature.ts'
+import { macProblem, parseMac } from '../cni/addresses.ts'
+import type { Call } from '../cni/call.ts'
+import { CniError, Code, configError, type KeyPath, notA, quote } from '../cni/errors.ts'
+import { asObject, defined, type JsonObject } from '../cni/json.ts'
+import type { OwnConf, TuningConf } from '../config/network-conf.ts'
+import type { RawConfig } from '../config/schema.ts'
+import type { LinkSettings, Spec, TuningSpec } from '../drivers/spec.ts'
+import type { ObservedLink } from '../kernel/observed.ts'
+import type { Op } from '../kernel/operation.ts'
+import type { Feature } from './feature.ts'
 
-/** Keys of the upstream tuning plugin that `args.cni` may give as well. */
-export const argsTuningKeys = {
-  sysctl: textMap,
-  mac: text,
-  promisc: flag,
-  mtu: typedField<number>(
-    'number',
-    { what: 'an MTU', hint: `use a number from ${MIN_MTU} to ${MAX_MTU}` },
-    (value) => value === 0 || isMtu(value),
-  ),
-  txQLen: uint32,
-  allmulti: flag,
-}
-
-export const tuningKeys = group({ ...argsTuningKeys, dataDir: text })
-
-type RawTuning = z.output<typeof tuningKeys>
-
-/** `mac` is the interface's own as well. */
-export const keysOfTuningAlone = Object.keys(argsTuningKeys).filter((key) => key !== 'mac')
+type Sources = Pick<RawConfig, 'tuning' | 'args' | 'runtimeConfig'>
+type SysctlMap = Readonly<Record<string, string>>
 
 /**
- * A configuration without the keys of `args.cni` that only tuning reads, where there is no `tuning` key: data that is
- * for nobody is ignored, right or wrong (CONVENTIONS.md).
+ * The configuration without the keys of `args.cni` that only tuning reads, where there is no `tuning` key: what is for
+ * nobody is ignored, right or wrong. Multus passes on there what a pod's author writes.
  */
 export function withoutUnreadArgs(root: JsonObject): JsonObject {
   const args = asObject(root['args'])
   if (root['tuning'] !== undefined || args['cni'] === undefined) return root
-  const cni = Object.entries(asObject(args['cni'])).filter(([key]) => !keysOfTuningAlone.includes(key))
-  return { ...root, args: { ...args, cni: Object.fromEntries(cni) } }
+  const {
+    sysctl: _,
+    promisc: _p,
+    mtu: _m,
+    txQLen: _t,
+    allmulti: _a,
+    ...cni
+  } = asObject(args['cni']) as Record<string, unknown>
+  return { ...root, args: { ...args, cni } }
 }
 
-interface RawSources {
-  readonly tuning?: RawTuning | undefined
-  readonly args?: { readonly cni?: Omit<RawTuning, 'dataDir'> | undefined } | undefined
-  readonly runtimeConfig?: { readonly mac?: string | undefined } | undefined
-}
-
-export interface TuningConf {
-  readonly sysctl: Readonly<Record<string, string>>
-  readonly mac?: string
-  readonly promisc: boolean
-  readonly mtu?: number
-  readonly txQLen?: number
-  readonly allmulti?: boolean
-}
-
-interface Tuned {
-  readonly tuning?: TuningConf
-}
-
-/** The settings that are made after the interface; its MAC is part of its creation. Undefined where there are none. */
-export function tuningSpec({ tuning }: Tuned): TuningSpec | undefined {
+/** What tuning changes; undefined without a `tuning` key. `stdin`: the configuration as it came. Throws CniError 7. */
+export function readTuning(raw: Sources, call: Call, stdin: string): TuningConf | undefined {
+  const { tuning } = raw
   if (tuning === undefined) return undefined
-  const { txQLen, allmulti, promisc } = tuning
+  const cni = raw.args?.cni ?? {}
+  refuseRepeated(stdin)
+  const { env, args, runtime } = macSources(raw, call)
   return {
-    sysctl: tuning.sysctl,
-    promisc,
-    ...(txQLen === undefined ? {} : { txQLen }),
-    ...(allmulti === undefined ? {} : { allmulti }),
+    sysctl: {
+      ...readSysctls(tuning.sysctl, call.ifName, ['tuning', 'sysctl']),
+      ...readSysctls(cni.sysctl, call.ifName, ['args', 'cni', 'sysctl']),
+    },
+    promisc: cni.promisc ?? tuning.promisc ?? false,
+    ...defined({
+      mac: lastMac([{ text: tuning.mac, path: ['tuning', 'mac'] }, env, runtime, args]),
+      mtu: (cni.mtu ?? tuning.mtu) || undefined,
+      txQLen: cni.txQLen ?? tuning.txQLen,
+      allmulti: cni.allmulti ?? tuning.allmulti,
+    }),
   }
 }
 
-/** The same for an interface that is not ours (`mac`: wanted), with what is to be put back later. */
-export function chainedTuningSpec(conf: Tuned, mac: string | undefined, link: ObservedLink): TuningSpec | undefined {
-  const made = tuningSpec(conf) ?? { sysctl: {}, promisc: false }
-  const mtu = conf.tuning?.mtu
-  const before: LinkSettings = {
-    ...(mac === undefined ? {} : { mac: link.mac }),
-    ...(mtu === undefined ? {} : { mtu: link.mtu }),
-    ...(made.promisc ? { promisc: link.promisc } : {}),
-    ...(made.allmulti === undefined ? {} : { allmulti: link.allmulti }),
-    // ip does not print a queue length of 0 (iproute2 ip/ipaddress.c, print_queuelen).
-    ...(made.txQLen === undefined ? {} : { txQLen: link.txqlen ?? 0 }),
+/** The reference refuses a key that is there twice; JSON.parse hides that where both have one spelling. */
+function refuseRepeated(stdin: string): void {
+  for (const [, body = ''] of stdin.matchAll(/"sysctl"\s*:\s*\{([^{}]*)\}/gi)) {
+    const seen = new Set<string>()
+    for (const [, key = ''] of body.matchAll(/"((?:[^"\\]|\\.)*)"\s*:/g)) {
+      if (seen.has(key)) throw duplicated(['tuning', 'sysctl'], key, key)
+      seen.add(key)
+    }
   }
-  const isEmpty = Object.keys(before).length === 0 && Object.keys(made.sysctl).length === 0
-  if (isEmpty) return undefined
-  return { ...made, ...(mac === undefined ? {} : { mac }), ...(mtu === undefined ? {} : { mtu }), before }
 }
 
-/** Puts the link back as it was. Sysctls stay, as with upstream: they may have been the pod's own since. */
-export function untunedLinkOps({ before = {} }: TuningSpec, dev: string): readonly Op[] {
-  const { promisc, ...rest } = before
-  const off: readonly Op[] =
-    promisc === false ? [{ in: 'pod', kind: 'link.promisc', dev, on: false, why: `set ${dev} not promiscuous` }] : []
-  return [...off, ...tunedLinkOps({ ...rest, promisc: false }, dev)]
+function readSysctls(raw: SysctlMap | undefined, ifName: string, path: KeyPath): SysctlMap {
+  const sysctl = new Map<string, string>()
+  for (const [key, value] of Object.entries(raw ?? {})) {
+    const file = sysctlPath(key, ifName, path)
+    if (sysctl.has(file)) throw duplicated(path, key, file)
+    sysctl.set(file, value)
+  }
+  return Object.fromEntries(sysctl)
 }
 
-/** Link settings, in the pod's batch; MAC and MTU of an interface of ours are part of its creation. */
-export function tunedLinkOps(spec: LinkSettings, dev: string): readonly Op[] {
-  const { txQLen, allmulti, promisc, mac, mtu } = spec
-  return [
-    ...(mac === undefined ? [] : [{ in: 'pod', kind: 'link.mac', dev, mac, why: `set the MAC of ${dev}` } as const]),
-    ...(mtu === undefined ? [] : [{ in: 'pod', kind: 'link.mtu', dev, mtu, why: `set the MTU of ${dev}` } as const]),
-    ...(promisc ? [{ in: 'pod', kind: 'link.promisc', dev, why: `set ${dev} promiscuous` } as const] : []),
-    ...(allmulti === undefined
-      ? []
-      : [{ in: 'pod', kind: 'link.allmulti', dev, on: allmulti, why: `set allmulti of ${dev}` } as const]),
-    ...(txQLen === undefined
-      ? []
-      : [{ in: 'pod', kind: 'link.txqlen', dev, length: txQLen, why: `set the queue length of ${dev}` } as const]),
-  ]
-}
-
-/** Sysctls of the pod's namespace: a process of their own. */
-export function tunedSysctlOps(spec: TuningSpec): readonly Op[] {
-  return Object.entries(spec.sysctl).map(([key, value]) => ({
-    in: 'pod',
-    kind: 'sysctl.pod',
-    key,
-    value,
-    why: `set ${key.replaceAll('/', '.')} in the pod`,
-  }))
-}
-
-export const tuning: Feature = {
-  podLinkOps: (spec) => onPodLink(spec, spec.tuning, tunedLinkOps),
-  podSysctlOps: ({ tuning: settings }) => (settings === undefined ? [] : tunedSysctlOps(settings)),
-  podTeardownOps: (spec) => onPodLink(spec, spec.tuning, untunedLinkOps),
-}
-
-// The keys of the upstream tuning plugin, and the MAC of the pod's interface, whose sources differ
-// between the upstream bridge and tuning plugins.
-
-type SysctlMap = Readonly<Record<string, string>>
-
-/** A key as its path below /proc/sys. IFNAME stands for the pod's interface (upstream tuning, main.go). */
+/** A key as its path below /proc/sys: dots or slashes, below `net`. IFNAME stands for the pod's interface. */
 function sysctlPath(key: string, ifName: string, path: KeyPath): string {
   const parts = key
     .replaceAll('.', '/')
@@ -154,92 +91,112 @@ function sysctlPath(key: string, ifName: string, path: KeyPath): string {
   return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
 }
 
-/** Upstream refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
-function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
-  if (maps.every((map) => map === undefined)) return
-  const isSysctl = ({ steps }: { steps: KeyPath }) => String(steps.at(-2)).toLowerCase() === 'sysctl'
-  const key = placesOf(stdin).duplicates.find(isSysctl)?.steps.at(-1)
-  if (key !== undefined) throw duplicated(['tuning', 'sysctl'], String(key), String(key))
-}
-
 function duplicated(path: KeyPath, key: string, once: string): CniError {
-  const more = { id: 'sysctl-repeated', hint: `use ${once} once` } as const
-  return configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, more)
+  const message = `duplicated sysctl keys are not allowed: ${quote(key)}`
+  return configError(path, message, { id: 'sysctl-repeated', hint: `use ${once} once` })
 }
 
-function readSysctls(raw: SysctlMap | undefined, ifName: string, path: KeyPath): SysctlMap {
-  const sysctl = new Map<string, string>()
-  for (const [key, value] of Object.entries(raw ?? {})) {
-    const file = sysctlPath(key, ifName, path)
-    if (sysctl.has(file)) throw duplicated(path, key, file)
-    sysctl.set(file, value)
+/**
+ * Refuses a sysctl that switches IPv6 off where the pod gets an IPv6 address: the ADD would answer with an address that
+ * is not there. `addresses`: the key that gives it. Throws CniError 7.
+ */
+export function refuseDisabledIpv6({ sysctl }: Pick<TuningConf, 'sysctl'>, ifName: string, addresses: string): void {
+  for (const name of ['all', 'default', ifName]) {
+    if (sysctl[`net/ipv6/conf/${name}/disable_ipv6`]?.trim() !== '1') continue
+    const message = `net.ipv6.conf.${name}.disable_ipv6 is 1, and ${addresses} gives the pod an IPv6 address`
+    throw configError(['tuning', 'sysctl'], message, {
+      id: 'sysctl-disables-ipv6',
+      hint: `leave the sysctl out, or the IPv6 range of ${addresses}`,
+    })
   }
-  return Object.fromEntries(sysctl)
 }
 
 interface MacSource {
   readonly text: string | undefined
-  /** The key it is under; none in CNI_ARGS. */
+  /** Absent for CNI_ARGS. */
   readonly path?: KeyPath
 }
 
-function macOf({ text, path }: MacSource): string | undefined {
-  if (text === undefined || text === '') return undefined
-  const problem = macProblem(text)
-  if (problem === undefined) return parseMac(text)
-  const { what, hint } = problem
-  if (path !== undefined) throw notA(path, text, { id: 'mac-address', what, hint })
-  throw new CniError('cni-args-invalid', `CNI_ARGS MAC: ${quote(text)} is not ${what}`, { details: hint })
-}
-
-/** The MAC of the last source that has one. Every source is checked. */
-function lastMac(sources: readonly MacSource[]): string | undefined {
-  return sources.map(macOf).findLast((mac) => mac !== undefined)
-}
-
-function macSources(raw: RawSources, invocation: Invocation) {
+function macSources(raw: Sources, call: Call) {
   return {
-    env: { text: invocation.args.mac },
+    env: { text: call.args.mac },
     args: { text: raw.args?.cni?.mac, path: ['args', 'cni', 'mac'] },
     runtime: { text: raw.runtimeConfig?.mac, path: ['runtimeConfig', 'mac'] },
   }
 }
 
+/** The MAC of the last source that has one; every source is checked. */
+function lastMac(sources: readonly MacSource[]): string | undefined {
+  let last: string | undefined
+  for (const { text, path } of sources) {
+    if (text === undefined || text === '') continue
+    const problem = macProblem(text)
+    if (problem === undefined) last = parseMac(text)
+    else if (path !== undefined) throw notA(path, text, { id: 'mac-address', ...problem })
+    else {
+      const message = `CNI_ARGS MAC: ${quote(text)} is not ${problem.what}`
+      throw new CniError(Code.invalidEnvironment, 'cni-args-invalid', message, { details: problem.hint })
+    }
+  }
+  return last
+}
+
 /**
- * The pod interface's MAC as the upstream bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. `isChained`: another
- * plugin made the interface, whose MAC only the runtime may change: a pod's author may write the others (Multus).
+ * The MAC as the reference bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. On another plugin's interface only
+ * the runtime's counts: a pod's author may write the others.
  */
-export function readPodMac(raw: RawSources, invocation: Invocation, isChained: boolean): string | undefined {
-  const { env, args, runtime } = macSources(raw, invocation)
+export function readMac(raw: Sources, call: Call, isChained: boolean): string | undefined {
+  const { env, args, runtime } = macSources(raw, call)
   const mac = lastMac([env, args, runtime])
   return isChained ? lastMac([runtime]) : mac
 }
 
-/**
- * What tuning changes; undefined without a `tuning` key, even `{}`. `args.cni` alone switches nothing on: Multus passes
- * on what a pod's author writes there (`cni-args`), and with the upstream chain it reaches a tuning plugin or nobody.
- * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
- * `mac` as the upstream tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
- * `stdin`: the configuration as it came. Throws CniError invalidConfig.
- */
-export function readTuning(raw: RawSources, invocation: Invocation, stdin: string): TuningConf | undefined {
-  const { tuning } = raw
+/** Of an interface that trestle makes: MAC and MTU are part of making it. */
+export function tuningOf({ tuning }: Pick<OwnConf, 'tuning'>): TuningSpec | undefined {
   if (tuning === undefined) return undefined
-  const cni = raw.args?.cni ?? {}
-  const { env, args, runtime } = macSources(raw, invocation)
-  const { ifName } = invocation
-  refuseRepeated([tuning.sysctl, cni.sysctl], stdin)
-  return {
-    sysctl: {
-      ...readSysctls(tuning.sysctl, ifName, ['tuning', 'sysctl']),
-      ...readSysctls(cni.sysctl, ifName, ['args', 'cni', 'sysctl']),
-    },
-    promisc: cni.promisc ?? tuning.promisc ?? false,
-    ...defined({
-      mac: lastMac([{ text: tuning.mac, path: ['tuning', 'mac'] }, env, runtime, args]),
-      mtu: (cni.mtu ?? tuning.mtu) || undefined,
-      txQLen: cni.txQLen ?? tuning.txQLen,
-      allmulti: cni.allmulti ?? tuning.allmulti,
-    }),
-  }
+  const { sysctl, promisc, txQLen, allmulti } = tuning
+  return { sysctl, settings: defined({ promisc: promisc || undefined, txQLen, allmulti }) }
+}
+
+/** The same for an interface that is not ours, with what DEL puts back. `mac`: undefined where it is right already. */
+export function tuningOfOther(
+  { tuning }: Pick<OwnConf, 'tuning'>,
+  mac: string | undefined,
+  link: ObservedLink,
+): TuningSpec | undefined {
+  const { sysctl = {}, promisc = false, mtu, txQLen, allmulti } = tuning ?? {}
+  const settings: LinkSettings = defined({ mac, mtu, promisc: promisc || undefined, txQLen, allmulti })
+  if (Object.keys(settings).length === 0 && Object.keys(sysctl).length === 0) return undefined
+  const before: LinkSettings = defined({
+    mac: mac === undefined ? undefined : link.mac,
+    mtu: mtu === undefined ? undefined : link.mtu,
+    promisc: promisc ? link.promisc : undefined,
+    allmulti: allmulti === undefined ? undefined : link.allmulti,
+    txQLen: txQLen === undefined ? undefined : link.txQLen,
+  })
+  return { sysctl, settings, before }
+}
+
+function settingOps(settings: LinkSettings, dev: string): readonly Op[] {
+  if (Object.keys(settings).length === 0) return []
+  return [
+    { place: 'pod', kind: 'link.set', dev, set: settings, why: `set ${Object.keys(settings).join(', ')} of ${dev}` },
+  ]
+}
+
+export const tuning: Feature = {
+  podLinkOps: ({ tuning: own, id }) => (own === undefined ? [] : settingOps(own.settings, id.ifName)),
+  // A process of their own, after the interface that they may name.
+  ops: ({ tuning: own }) =>
+    Object.entries(own?.sysctl ?? {}).map(([key, value]) => ({
+      place: 'pod',
+      kind: 'sysctl.set',
+      key,
+      value,
+      when: 'last',
+      why: `set ${key.replaceAll('/', '.')} in the pod`,
+    })),
+  // Sysctls stay, as with the reference: the pod may have changed them since.
+  undo: ({ tuning: own, id, chained }: Spec) =>
+    own?.before === undefined || chained === undefined ? [] : settingOps(own.before, id.ifName),
 }

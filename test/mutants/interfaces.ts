@@ -3,8 +3,8 @@
 // the administrator alone allows, and no namespace but a pod's.
 
 import { fstatSync, openSync } from 'node:fs'
-import type { CniError } from '../../src/cni/error.ts'
-import type { OpenNetns } from '../../src/system/kernel/netns.ts'
+import type { CniError } from '../../src-before/cni/error.ts'
+import type { OpenNetns } from '../../src-before/system/kernel/netns.ts'
 import type { Mutant } from './mutant.ts'
 
 const names = 'test/unit/model/names.property.test.ts'

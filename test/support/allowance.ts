@@ -105,7 +105,7 @@ export function withoutSharedRules(text: string, known: Known): string {
       return body.includes('elements = ') && !onlyBridges.test(body)
     })
     const chains = [...table.matchAll(chainsOfTable)].filter(
-      ([, name = '', body = '']) => !isOwnChain(body, commentsOf(family, name, markIn(table))),
+      ([, name = '', body = '']) => !isOwnChain(body, commentsOf(family, name)),
     )
     return [...sets, ...chains].map(([whole]) => whole).join('')
   })
@@ -117,12 +117,6 @@ const networkComment = / comment "(?:[0-9a-f]{16}|cluster)"/g
 const ourTables = /^table (inet|bridge) trestle \{\n[\s\S]*?^\}\n/gm
 const setsOfTable = /^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}\n/gm
 const chainsOfTable = /^\tchain (\S+) \{\n([\s\S]*?)^\t\}\n/gm
-
-/** The bit that our rules set for other firewalls, where any does. */
-function markIn(table: string): number | undefined {
-  const [, mark] = /comment "trestle \d+ admit-clear (0x[0-9a-f]+)"/.exec(table) ?? []
-  return mark === undefined ? undefined : Number(mark)
-}
 
 /** A chain of ours, with no rule that is not, and none twice. `comments`: of its rules, where it is ours. */
 function isOwnChain(body: string, comments: readonly string[] | undefined): boolean {

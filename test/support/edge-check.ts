@@ -2,9 +2,9 @@
 // One call through the real dispatch and everything pure behind it, with handlers that touch nothing, and what must
 // be true of it whatever the call was.
 
-import { CniCode } from '../../src/cni/error-code.ts'
-import { supportedVersions } from '../../src/cni/result.ts'
-import { dispatch, type Handlers } from '../../src/commands/call/dispatch.ts'
+import { CniCode } from '../../src-before/cni/error-code.ts'
+import { supportedVersions } from '../../src-before/cni/result.ts'
+import { dispatch, type Handlers } from '../../src-before/commands/call/dispatch.ts'
 import { batchProblem } from './fuzz/batch-grammar.ts'
 import type { FuzzCall } from './fuzz/mutated-calls.ts'
 import { planEverything } from './plan-everything.ts'

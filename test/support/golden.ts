@@ -2,13 +2,13 @@
 // A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
-import { assumedAdd, assumedDel, type Finds, type ShownPlan } from '../../src/cli/plan/assume.ts'
-import type { NetConf } from '../../src/config/net-conf.ts'
-import { interfaceConf } from '../../src/drivers/drivers.ts'
-import { buildNetworkSpec, buildSpec } from '../../src/drivers/specs.ts'
-import type { AttachmentSpec, Lease, NetworkSpec } from '../../src/model/attachment.ts'
-import type { Op } from '../../src/model/op.ts'
-import { type Batch, toLanes } from '../../src/tools/batches.ts'
+import { assumedAdd, assumedDel, type Finds, type ShownPlan } from '../../src-before/cli/plan/assume.ts'
+import type { NetConf } from '../../src-before/config/net-conf.ts'
+import { interfaceConf } from '../../src-before/drivers/drivers.ts'
+import { buildNetworkSpec, buildSpec } from '../../src-before/drivers/specs.ts'
+import type { AttachmentSpec, Lease, NetworkSpec } from '../../src-before/model/attachment.ts'
+import type { Op } from '../../src-before/model/op.ts'
+import { type Batch, toLanes } from '../../src-before/tools/batches.ts'
 import { type ShownStage, stageLine } from './stories.ts'
 
 /** The attachment that golden cases are about. */

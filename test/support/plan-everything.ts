@@ -2,16 +2,16 @@
 // An ADD and its DEL carried out on assumed answers, from a configuration alone: what their order would run and answer,
 // and the record between them.
 
-import { type AssumedAdd, assumedAdd, assumedDel } from '../../src/cli/plan/assume.ts'
-import { batchesOf } from '../../src/cli/plan/plan.ts'
-import type { Invocation } from '../../src/cni/invocation.ts'
-import type { Result } from '../../src/cni/result.ts'
-import type { NetConf } from '../../src/config/net-conf.ts'
-import type { AttachmentKey } from '../../src/model/attachment.ts'
-import { encodeFile } from '../../src/model/kinds.ts'
-import { aliasOf, ifbAlias, newPodLinkName } from '../../src/model/names.ts'
-import { decodeRecord } from '../../src/model/record.ts'
-import type { Batch } from '../../src/tools/batches.ts'
+import { type AssumedAdd, assumedAdd, assumedDel } from '../../src-before/cli/plan/assume.ts'
+import { batchesOf } from '../../src-before/cli/plan/plan.ts'
+import type { Invocation } from '../../src-before/cni/invocation.ts'
+import type { Result } from '../../src-before/cni/result.ts'
+import type { NetConf } from '../../src-before/config/net-conf.ts'
+import type { AttachmentKey } from '../../src-before/model/attachment.ts'
+import { encodeFile } from '../../src-before/model/kinds.ts'
+import { aliasOf, ifbAlias, newPodLinkName } from '../../src-before/model/names.ts'
+import { decodeRecord } from '../../src-before/model/record.ts'
+import type { Batch } from '../../src-before/tools/batches.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
 /** What an ADD and its DEL would run, and what it would answer. */

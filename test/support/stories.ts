@@ -2,12 +2,12 @@
 // A story of ADD or DEL as text: a line for each effect in its order, on the assumed answers of `trestle plan`, but for
 // those that a case gives.
 
-import { Recording, recordingTeardown, runStory, type ShownPlan } from '../../src/cli/plan/assume.ts'
-import type { ChainedPort, InterfacePort } from '../../src/commands/attach/ports.ts'
-import type { RunPort } from '../../src/commands/call/beside.ts'
-import { removeAttachment, type TeardownPort } from '../../src/commands/teardown/remove-attachment.ts'
-import { type Failure, isEarly, type Outcome, type Plan, type PlanRun, type Stage } from '../../src/plan/order/stage.ts'
-import type { Removal } from '../../src/plan/order/teardown.ts'
+import { Recording, recordingTeardown, runStory, type ShownPlan } from '../../src-before/cli/plan/assume.ts'
+import type { ChainedPort, InterfacePort } from '../../src-before/commands/attach/ports.ts'
+import type { RunPort } from '../../src-before/commands/call/beside.ts'
+import { removeAttachment, type TeardownPort } from '../../src-before/commands/teardown/remove-attachment.ts'
+import { type Failure, isEarly, type Outcome, type Plan, type PlanRun, type Stage } from '../../src-before/plan/order/stage.ts'
+import type { Removal } from '../../src-before/plan/order/teardown.ts'
 
 /** The effects of an ADD of any mode. */
 export type AddPort = InterfacePort & ChainedPort

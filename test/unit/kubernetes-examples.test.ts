@@ -8,10 +8,10 @@ import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
 import { describe, expect, it } from 'vitest'
 // @ts-expect-error the build has no types
 import { allocatorSettings } from '../../scripts/image/environment.mjs'
-import { agentCommand } from '../../src/cli/agent/command.ts'
-import { settingsOf } from '../../src/cli/agent/settings.ts'
-import { lookAtTemplate } from '../../src/cli/agent/template.ts'
-import { conflistText } from '../../src/plan/agent/conflist.ts'
+import { agentCommand } from '../../src-before/cli/agent/command.ts'
+import { settingsOf } from '../../src-before/cli/agent/settings.ts'
+import { lookAtTemplate } from '../../src-before/cli/agent/template.ts'
+import { conflistText } from '../../src-before/plan/agent/conflist.ts'
 
 interface PodSpec {
   readonly containers: readonly {

@@ -5,9 +5,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { commands } from '../../src/cli/main.ts'
-import type { KeyShape } from '../../src/cni/json.ts'
-import { configKeys } from '../../src/config/schema.ts'
+import { commands } from '../../src-before/cli/main.ts'
+import type { KeyShape } from '../../src-before/cni/json.ts'
+import { configKeys } from '../../src-before/config/schema.ts'
 
 const files = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)]
 const pages = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
-const src = new URL('../../src/', import.meta.url).pathname
+const src = new URL('../../src-before/', import.meta.url).pathname
 const layers = [
   ...(['cni', 'model', 'features', 'config', 'drivers', 'plan', 'tools'] as const),
   ...(['system', 'commands', 'snapshot', 'main'] as const),

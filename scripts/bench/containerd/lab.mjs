@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openCri } from '../../../src/cli/cri/client.ts'
+import { openCri } from '../../../src-before/cli/cri/client.ts'
 import { runtimePath, trackingRules } from '../surroundings.mjs'
 
 const lab = resolve(import.meta.dirname, '../../../test/e2e/lab')

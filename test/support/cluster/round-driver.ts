@@ -4,10 +4,10 @@
 // usage: node round-driver.mjs CONF_DIR BIN_DIR
 
 import { createInterface } from 'node:readline'
-import { openMetrics } from '../../../src/cli/agent/metrics.ts'
-import { type Known, type RoundResult, runRound } from '../../../src/cli/agent/round.ts'
-import { settingsOf } from '../../../src/cli/agent/settings.ts'
-import { type ClusterNode, clusterNode } from '../../../src/plan/agent/cluster-node.ts'
+import { openMetrics } from '../../../src-before/cli/agent/metrics.ts'
+import { type Known, type RoundResult, runRound } from '../../../src-before/cli/agent/round.ts'
+import { settingsOf } from '../../../src-before/cli/agent/settings.ts'
+import { type ClusterNode, clusterNode } from '../../../src-before/plan/agent/cluster-node.ts'
 
 /** The Nodes as the API server has them, and options of the agent; another agent begins where the options change. */
 export interface RoundOrder {

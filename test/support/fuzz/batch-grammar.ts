@@ -2,7 +2,7 @@
 // What may be in the input of a tool, written down a second time and apart from the code that makes it: the words of
 // ip, tc and bridge, the statements of nft, the arguments of sysctl, and the files below /proc/sys.
 
-import type { Batch } from '../../../src/tools/batches.ts'
+import type { Batch } from '../../../src-before/tools/batches.ts'
 import { readAsIproute2 } from './iproute2-words.ts'
 
 const keywords = new Set(

@@ -3,8 +3,8 @@
 // arbitraries. Most changes are hostile, some are plausible, so that many of the calls get past the edge.
 
 import fc from 'fast-check'
-import type { KeyShape } from '../../../src/cni/json.ts'
-import { configKeys } from '../../../src/config/schema.ts'
+import type { KeyShape } from '../../../src-before/cni/json.ts'
+import { configKeys } from '../../../src-before/config/schema.ts'
 import { hostileWords, nested, numbers, odd, plausibleWords } from './fuzz-words.ts'
 import { changed, type Entry, type Tree, textOf, treeOf, valuesOf } from './json-tree.ts'
 import { type SeedCall, seedCalls } from './seed-calls.ts'

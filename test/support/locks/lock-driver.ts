@@ -5,9 +5,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CniError } from '../../../src/cni/error.ts'
-import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
-import { withLock } from '../../../src/system/store/lock.ts'
+import type { CniError } from '../../../src-before/cni/error.ts'
+import { ownProcessIdentity } from '../../../src-before/system/process/process-identity.ts'
+import { withLock } from '../../../src-before/system/store/lock.ts'
 
 /**
  * `counter`: a file to add 1 to, by reading and writing, which loses counts unless the lock excludes. Without: hold for

@@ -4,8 +4,8 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { diagnoses } from '../../../src/catalogue/diagnosis.ts'
-import { CniCode, codeOfId, idsOfCode } from '../../../src/cni/error-code.ts'
+import { diagnoses } from '../../../src-before/catalogue/diagnosis.ts'
+import { CniCode, codeOfId, idsOfCode } from '../../../src-before/cni/error-code.ts'
 import { idsNamedIn, idsOfFamily } from '../../support/ids.ts'
 
 it.each(['lint', 'doctor'])('every finding of %s is found somewhere', (family) => {

@@ -3,9 +3,9 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { type Diagnosis, diagnosis } from '../../../src/catalogue/diagnosis.ts'
-import { errorCodes, ownErrors } from '../../../src/cli/explain/recognise.ts'
-import { CniCode } from '../../../src/cni/error-code.ts'
+import { type Diagnosis, diagnosis } from '../../../src-before/catalogue/diagnosis.ts'
+import { errorCodes, ownErrors } from '../../../src-before/cli/explain/recognise.ts'
+import { CniCode } from '../../../src-before/cni/error-code.ts'
 import { runCli } from '../../support/collect.ts'
 import { idsOfFamily } from '../../support/ids.ts'
 

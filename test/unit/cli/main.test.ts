@@ -5,9 +5,9 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { commands } from '../../../src/cli/main.ts'
-import { painted } from '../../../src/cli/shell/findings.ts'
-import { coloured, jsonText, standardOutput } from '../../../src/cli/shell/output.ts'
+import { commands } from '../../../src-before/cli/main.ts'
+import { painted } from '../../../src-before/cli/shell/findings.ts'
+import { coloured, jsonText, standardOutput } from '../../../src-before/cli/shell/output.ts'
 import { runCli } from '../../support/collect.ts'
 
 describe('help', () => {

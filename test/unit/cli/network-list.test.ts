@@ -2,7 +2,7 @@
 // Configuration lists as a runtime reads them.
 
 import { describe, expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../../src/cli/node/list.ts'
+import { readNetworkList, requestConf } from '../../../src-before/cli/node/list.ts'
 import { errorOf, lineOf } from '../cni/call.ts'
 
 const list = (more: object) => JSON.stringify({ name: 'n', cniVersion: '1.0.0', plugins: [{ type: 'a' }], ...more })

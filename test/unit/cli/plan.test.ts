@@ -2,9 +2,9 @@
 // `plan`: the first ADD from the configuration alone.
 
 import { expect, it } from 'vitest'
-import { plansOf } from '../../../src/cli/plan/plan.ts'
-import type { CniError } from '../../../src/cni/error.ts'
-import { opsOf } from '../../../src/plan/order/stage.ts'
+import { plansOf } from '../../../src-before/cli/plan/plan.ts'
+import type { CniError } from '../../../src-before/cni/error.ts'
+import { opsOf } from '../../../src-before/plan/order/stage.ts'
 import { runCli } from '../../support/collect.ts'
 import { lineOf } from '../cni/call.ts'
 

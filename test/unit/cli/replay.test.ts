@@ -2,9 +2,9 @@
 // What a replay takes of a record and of another configuration.
 
 import { describe, expect, it } from 'vitest'
-import { entryOf } from '../../../src/cli/replay/command.ts'
-import { requireStatePaths } from '../../../src/cli/replay/inside.ts'
-import { networkDirName } from '../../../src/model/names.ts'
+import { entryOf } from '../../../src-before/cli/replay/command.ts'
+import { requireStatePaths } from '../../../src-before/cli/replay/inside.ts'
+import { networkDirName } from '../../../src-before/model/names.ts'
 
 describe('the entry of --conf', () => {
   const first = { type: 'trestle', mode: 'bridge', mtu: 1400 }

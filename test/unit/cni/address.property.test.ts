@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { IPv4, IPv4CidrRange, IPv6, IPv6CidrRange } from 'ip-num'
 import { expect, it } from 'vitest'
-import * as address from '../../../src/cni/address.ts'
+import * as address from '../../../src-before/cni/address.ts'
 
 const ipv4 = fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }).map((value) => ({ family: 4 as const, value }))
 /** Many zero groups, so that every place of `::` comes up. */

@@ -2,7 +2,7 @@
 // Addresses and CIDRs: which texts are read, and what becomes of them.
 
 import { describe, expect, it } from 'vitest'
-import * as address from '../../../src/cni/address.ts'
+import * as address from '../../../src-before/cni/address.ts'
 
 const rewritten = (text: string) => {
   const parsed = address.parseAddress(text)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls and configurations for the tests of the protocol edge.
 
-import { CniError } from '../../../src/cni/error.ts'
-import { type Environment, type Invocation, readInvocation, type Verb } from '../../../src/cni/invocation.ts'
-import { readConfig } from '../../../src/config/config.ts'
-import type { NetConf, OwnNetConf } from '../../../src/config/net-conf.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { type Environment, type Invocation, readInvocation, type Verb } from '../../../src-before/cni/invocation.ts'
+import { readConfig } from '../../../src-before/config/config.ts'
+import type { NetConf, OwnNetConf } from '../../../src-before/config/net-conf.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 

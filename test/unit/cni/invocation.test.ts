@@ -2,7 +2,7 @@
 // The environment of a call: which verb needs what (skel_test.go S01-S71), and hostile values.
 
 import { describe, expect, it } from 'vitest'
-import { readInvocation } from '../../../src/cni/invocation.ts'
+import { readInvocation } from '../../../src-before/cni/invocation.ts'
 import { callOf, envFor, errorOf, lineOf, read, readAny } from './call.ts'
 
 const all = ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_ARGS', 'CNI_PATH'] as const

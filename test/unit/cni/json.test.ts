@@ -3,9 +3,9 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { findJsonProblem } from '../../../src/cni/config-head.ts'
-import { group, list, optional, text, textMap, uint32 } from '../../../src/cni/fields.ts'
-import { keyShapeOf, lookUp, withKnownKeys } from '../../../src/cni/json.ts'
+import { findJsonProblem } from '../../../src-before/cni/config-head.ts'
+import { group, list, optional, text, textMap, uint32 } from '../../../src-before/cni/fields.ts'
+import { keyShapeOf, lookUp, withKnownKeys } from '../../../src-before/cni/json.ts'
 
 describe('findJsonProblem', () => {
   it.each([

@@ -2,7 +2,7 @@
 // MAC addresses: their text, and which source of one wins.
 
 import { describe, expect, it } from 'vitest'
-import { parseMac } from '../../../src/cni/address.ts'
+import { parseMac } from '../../../src-before/cni/address.ts'
 import { errorOf, type Json, lineOf, read } from './call.ts'
 
 describe('MAC', () => {

@@ -2,7 +2,7 @@
 // A sysctl that a configuration has twice in one spelling, which JSON.parse hides.
 
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../../src/config/config.ts'
+import { readConfig } from '../../../src-before/config/config.ts'
 import { callOf, configText, errorOf, lineOf, read } from './call.ts'
 
 describe('sysctls', () => {

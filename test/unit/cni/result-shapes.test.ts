@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { atLeast, type CniVersion, type Result, supportedVersions } from '../../../src/cni/result.ts'
-import { readPrevResult, readResult, writeResult } from '../../../src/cni/result-shapes.ts'
+import { atLeast, type CniVersion, type Result, supportedVersions } from '../../../src-before/cni/result.ts'
+import { readPrevResult, readResult, writeResult } from '../../../src-before/cni/result-shapes.ts'
 import { errorOf, lineOf, read } from './call.ts'
 
 const dual: Result = {

@@ -2,8 +2,8 @@
 // What pods and administrators put into a call is not repeated in errors, but for the value that is refused.
 
 import { describe, expect, it } from 'vitest'
-import { masked } from '../../../src/cni/secrets.ts'
-import { dispatch, type Handlers } from '../../../src/commands/call/dispatch.ts'
+import { masked } from '../../../src-before/cni/secrets.ts'
+import { dispatch, type Handlers } from '../../../src-before/commands/call/dispatch.ts'
 import { configText, envFor, type Json } from './call.ts'
 
 const secret = 'tops3cret'

@@ -3,11 +3,11 @@
 // like code.
 
 import { expect, it } from 'vitest'
-import type { Finds } from '../../../src/cli/plan/assume.ts'
-import type { Role } from '../../../src/model/attachment.ts'
-import { aliasOf } from '../../../src/model/names.ts'
-import { emptyNamespace } from '../../../src/model/observed.ts'
-import type { NetworkFacts } from '../../../src/plan/order/facts.ts'
+import type { Finds } from '../../../src-before/cli/plan/assume.ts'
+import type { Role } from '../../../src-before/model/attachment.ts'
+import { aliasOf } from '../../../src-before/model/names.ts'
+import { emptyNamespace } from '../../../src-before/model/observed.ts'
+import type { NetworkFacts } from '../../../src-before/plan/order/facts.ts'
 import { goldenKey } from '../../support/golden.ts'
 import { type AddPort, failing, type Happens, storyOfAdd } from '../../support/stories.ts'
 import { type Json, readAny } from '../cni/call.ts'

@@ -3,11 +3,11 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
-import { CniCode } from '../../../src/cni/error-code.ts'
-import type { Environment } from '../../../src/cni/invocation.ts'
-import { type Result, supportedVersions } from '../../../src/cni/result.ts'
-import { dispatch, type Handlers } from '../../../src/commands/call/dispatch.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { CniCode } from '../../../src-before/cni/error-code.ts'
+import type { Environment } from '../../../src-before/cni/invocation.ts'
+import { type Result, supportedVersions } from '../../../src-before/cni/result.ts'
+import { dispatch, type Handlers } from '../../../src-before/commands/call/dispatch.ts'
 import { configText, envFor, type Json } from '../cni/call.ts'
 
 const result: Result = { interfaces: [{ name: 'eth0' }], ips: [{ address: '10.0.0.2/8', interface: 0 }], routes: [] }

@@ -2,8 +2,8 @@
 // The story of a teardown, effect by effect: test/cases/story-of-del.txt. A change of it is read like code.
 
 import { expect, it } from 'vitest'
-import type { TeardownPort } from '../../../src/commands/teardown/remove-attachment.ts'
-import { type Removal, removalFromIds, removalOf } from '../../../src/plan/order/teardown.ts'
+import type { TeardownPort } from '../../../src-before/commands/teardown/remove-attachment.ts'
+import { type Removal, removalFromIds, removalOf } from '../../../src-before/plan/order/teardown.ts'
 import { goldenKey, specsOf } from '../../support/golden.ts'
 import { failing, type Happens, storyOfDel } from '../../support/stories.ts'
 import { type Json, read } from '../cni/call.ts'

@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { nodeWorld } from '../../../src/commands/record/world.ts'
+import { nodeWorld } from '../../../src-before/commands/record/world.ts'
 
 let root: string
 beforeEach(() => {

@@ -2,10 +2,10 @@
 // What is wrong with a configuration as a whole: JSON, name, version, type; and the lenient DEL.
 
 import { describe, expect, it } from 'vitest'
-import { callerVersion, readVersionRequest } from '../../../src/cni/config-head.ts'
-import type { Verb } from '../../../src/cni/invocation.ts'
-import { supportedVersions } from '../../../src/cni/result.ts'
-import { readConfig, readDelConfig } from '../../../src/config/config.ts'
+import { callerVersion, readVersionRequest } from '../../../src-before/cni/config-head.ts'
+import type { Verb } from '../../../src-before/cni/invocation.ts'
+import { supportedVersions } from '../../../src-before/cni/result.ts'
+import { readConfig, readDelConfig } from '../../../src-before/config/config.ts'
 import { callOf, configText, errorOf, lineOf, read } from '../cni/call.ts'
 
 const deep = (levels: number) => `{"name":"net","x":${'['.repeat(levels)}${']'.repeat(levels)}}`

@@ -2,7 +2,7 @@
 // Addresses: pools, podcidr, static, delegated; requested addresses and the order of their sources.
 
 import { describe, expect, it } from 'vitest'
-import type { IpamConf, PoolIpam, StaticIpam } from '../../../src/config/net-conf.ts'
+import type { IpamConf, PoolIpam, StaticIpam } from '../../../src-before/config/net-conf.ts'
 import { errorOf, type Json, lineOf, read } from '../cni/call.ts'
 
 const pool = (changes: Json = {}, env = {}): PoolIpam => {

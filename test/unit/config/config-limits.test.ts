@@ -2,7 +2,7 @@
 // Configurations that are too large: refused with a code and the limit, before work that grows with their square.
 
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../../src/config/config.ts'
+import { readConfig } from '../../../src-before/config/config.ts'
 import { callOf, configText, errorOf, lineOf, read } from '../cni/call.ts'
 
 const many = <T>(count: number, entry: (at: number) => T): readonly T[] =>

@@ -2,8 +2,8 @@
 // What each wrong value is answered with, and which keys of iptables are accepted.
 
 import { describe, expect, it } from 'vitest'
-import { keyPath, type PathStep } from '../../../src/cni/error.ts'
-import { CniCode, type ErrorId } from '../../../src/cni/error-code.ts'
+import { keyPath, type PathStep } from '../../../src-before/cni/error.ts'
+import { CniCode, type ErrorId } from '../../../src-before/cni/error-code.ts'
 import { errorOf, type Json, lineOf, read } from '../cni/call.ts'
 
 describe('refused values', () => {

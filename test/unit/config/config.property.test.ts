@@ -4,10 +4,10 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
-import { CniCode } from '../../../src/cni/error-code.ts'
-import { writeResult } from '../../../src/cni/result-shapes.ts'
-import { readConfig, readDelConfig } from '../../../src/config/config.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { CniCode } from '../../../src-before/cni/error-code.ts'
+import { writeResult } from '../../../src-before/cni/result-shapes.ts'
+import { readConfig, readDelConfig } from '../../../src-before/config/config.ts'
 import { callOf, configText } from '../cni/call.ts'
 
 const texts =

@@ -2,9 +2,9 @@
 // Address pools: defaults, and what is refused with which message.
 
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
-import { CniCode } from '../../../src/cni/error-code.ts'
-import { type RangeInput, readExclude, readRangeSets } from '../../../src/config/ranges.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { CniCode } from '../../../src-before/cni/error-code.ts'
+import { type RangeInput, readExclude, readRangeSets } from '../../../src-before/config/ranges.ts'
 
 /** What a call throws: `code message`. */
 function failureOf(call: () => unknown): string {

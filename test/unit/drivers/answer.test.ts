@@ -2,8 +2,8 @@
 // The result of ADD, from configuration and lease: which links of the host are in it, and which routes.
 
 import { describe, expect, it } from 'vitest'
-import { resultOf } from '../../../src/drivers/answer.ts'
-import type { Lease } from '../../../src/model/attachment.ts'
+import { resultOf } from '../../../src-before/drivers/answer.ts'
+import type { Lease } from '../../../src-before/model/attachment.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

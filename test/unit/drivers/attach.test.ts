@@ -3,8 +3,8 @@
 // host, one with everything.
 
 import { describe, expect, it } from 'vitest'
-import { hostOps, podOps } from '../../../src/drivers/attach.ts'
-import { opsOf } from '../../../src/plan/order/stage.ts'
+import { hostOps, podOps } from '../../../src-before/drivers/attach.ts'
+import { opsOf } from '../../../src-before/plan/order/stage.ts'
 import { plansOf, plansText, specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -3,8 +3,8 @@
 // masquerade, hairpin and forwarding of the network; two networks as one.
 
 import { describe, expect, it } from 'vitest'
-import { mergeNetworks } from '../../../src/drivers/specs.ts'
-import type { Lease } from '../../../src/model/attachment.ts'
+import { mergeNetworks } from '../../../src-before/drivers/specs.ts'
+import type { Lease } from '../../../src-before/model/attachment.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,24 +2,24 @@
 // What a chained configuration decides on, from prevResult and what was seen.
 
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
-import { readInvocation } from '../../../src/cni/invocation.ts'
-import type { Result } from '../../../src/cni/result.ts'
-import { readConfig } from '../../../src/config/config.ts'
-import { attachmentRuleOps, hostOps, podOps, podTeardownOps, teardownOps } from '../../../src/drivers/attach.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { readInvocation } from '../../../src-before/cni/invocation.ts'
+import type { Result } from '../../../src-before/cni/result.ts'
+import { readConfig } from '../../../src-before/config/config.ts'
+import { attachmentRuleOps, hostOps, podOps, podTeardownOps, teardownOps } from '../../../src-before/drivers/attach.ts'
 import {
   addressesOf,
   asksForAnything,
   chainedNetwork,
   chainedResult,
   chainedSpec,
-} from '../../../src/drivers/chained.ts'
-import { acceptElements, isolationElements } from '../../../src/features/firewall.ts'
-import { withoutFormerHosts } from '../../../src/features/masquerade.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../../src/model/attachment.ts'
-import type { ObservedLink } from '../../../src/model/observed.ts'
-import { describeElement } from '../../../src/model/op.ts'
-import { networkOfChain } from '../../../src/plan/order/chained.ts'
+} from '../../../src-before/drivers/chained.ts'
+import { acceptElements, isolationElements } from '../../../src-before/features/firewall.ts'
+import { withoutFormerHosts } from '../../../src-before/features/masquerade.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../../src-before/model/attachment.ts'
+import type { ObservedLink } from '../../../src-before/model/observed.ts'
+import { describeElement } from '../../../src-before/model/op.ts'
+import { networkOfChain } from '../../../src-before/plan/order/chained.ts'
 
 const sandbox = '/run/netns/p'
 const prevResult = {

@@ -2,12 +2,12 @@
 // mode host-device: devices that no pod can have, and the way home from wherever a look finds the device.
 
 import { describe, expect, it } from 'vitest'
-import { homecomingOf, hostOps, podOps } from '../../../src/drivers/attach.ts'
-import type { Around, Device } from '../../../src/drivers/driver.ts'
-import { interfaceConf } from '../../../src/drivers/drivers.ts'
-import { buildSpec } from '../../../src/drivers/specs.ts'
-import { newPodLinkName } from '../../../src/model/names.ts'
-import type { ObservedLink } from '../../../src/model/observed.ts'
+import { homecomingOf, hostOps, podOps } from '../../../src-before/drivers/attach.ts'
+import type { Around, Device } from '../../../src-before/drivers/driver.ts'
+import { interfaceConf } from '../../../src-before/drivers/drivers.ts'
+import { buildSpec } from '../../../src-before/drivers/specs.ts'
+import { newPodLinkName } from '../../../src-before/model/names.ts'
+import type { ObservedLink } from '../../../src-before/model/observed.ts'
 import { goldenKey, madeUpDevice, opsText } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,8 +2,8 @@
 // mode macvlan: what depends on its master, which a test machine need not have, and what the keys of a bridge do to it.
 
 import { describe, expect, it } from 'vitest'
-import { driverOf, interfaceConf } from '../../../src/drivers/drivers.ts'
-import { buildNetworkSpec, buildSpec } from '../../../src/drivers/specs.ts'
+import { driverOf, interfaceConf } from '../../../src-before/drivers/drivers.ts'
+import { buildNetworkSpec, buildSpec } from '../../../src-before/drivers/specs.ts'
 import { goldenKey, madeUpDevice } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,9 +2,9 @@
 // Where the accept goes in the chains of somebody else, from what iptables and nft print of them.
 
 import { describe, expect, it } from 'vitest'
-import { type AcceptSearch, type ForeignRules, searchSpot } from '../../../src/features/accept-place.ts'
-import { countForeignTargets, readForeignRules } from '../../../src/tools/foreign-nft.ts'
-import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../../../src/tools/iptables.ts'
+import { type AcceptSearch, type ForeignRules, searchSpot } from '../../../src-before/features/accept-place.ts'
+import { countForeignTargets, readForeignRules } from '../../../src-before/tools/foreign-nft.ts'
+import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../../../src-before/tools/iptables.ts'
 
 const mark = 0x1000
 const ours = '-m mark --mark 0x1000/0x1000 -m comment --comment "trestle accept 0x1000" -j ACCEPT'

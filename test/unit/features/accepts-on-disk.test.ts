@@ -2,8 +2,8 @@
 // What is written down of accepts in other firewalls.
 
 import { describe, expect, it } from 'vitest'
-import { decodeMarkAccept, decodeZones } from '../../../src/features/accept-place.ts'
-import { encodeFile } from '../../../src/model/kinds.ts'
+import { decodeMarkAccept, decodeZones } from '../../../src-before/features/accept-place.ts'
+import { encodeFile } from '../../../src-before/model/kinds.ts'
 
 const forward = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
 

@@ -2,7 +2,7 @@
 // Limits as token buckets: sizes in bytes, a bucket without a burst, what hangs on which link.
 
 import { describe, expect, it } from 'vitest'
-import { type BandwidthConf, bandwidthSpec, ifbOps, queueOps, unqueueOps } from '../../../src/features/bandwidth.ts'
+import { type BandwidthConf, bandwidthSpec, ifbOps, queueOps, unqueueOps } from '../../../src-before/features/bandwidth.ts'
 import { goldenKey } from '../../support/golden.ts'
 
 const mbit = 1_000_000

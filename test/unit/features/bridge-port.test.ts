@@ -3,7 +3,7 @@
 // gateway on a veth of its own.
 
 import { expect, it } from 'vitest'
-import { portOps } from '../../../src/drivers/bridge.ts'
+import { portOps } from '../../../src-before/drivers/bridge.ts'
 import { type Called, opsText, plansOf, plansText, specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

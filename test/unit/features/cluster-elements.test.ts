@@ -2,10 +2,10 @@
 // What the agent writes down of the cluster, as elements, and what of a damaged file reaches nft: nothing.
 
 import { describe, expect, it } from 'vitest'
-import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../src/drivers/network.ts'
-import { changedElements, clusterElements, decodeCluster } from '../../../src/features/cluster.ts'
-import type { NetworkSpec } from '../../../src/model/attachment.ts'
-import { encodeFile } from '../../../src/model/kinds.ts'
+import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../src-before/drivers/network.ts'
+import { changedElements, clusterElements, decodeCluster } from '../../../src-before/features/cluster.ts'
+import type { NetworkSpec } from '../../../src-before/model/attachment.ts'
+import { encodeFile } from '../../../src-before/model/kinds.ts'
 
 const cluster = {
   pods: ['10.0.1.0/24', 'fd00:1::/64'],

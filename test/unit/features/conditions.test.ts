@@ -4,8 +4,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
-import { readConditions } from '../../../src/features/port-conditions.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
+import { readConditions } from '../../../src-before/features/port-conditions.ts'
 
 const read = (tokens: readonly string[], family: 4 | 6 = 4) =>
   readConditions(tokens, family, ['portmap', 'conditionsV4'])

@@ -2,10 +2,10 @@
 // Which links and which pods are masqueraded towards themselves.
 
 import { describe, expect, it } from 'vitest'
-import { attachmentRuleOps, teardownOps } from '../../../src/drivers/attach.ts'
-import { hairpinElements, selfHairpinElements } from '../../../src/features/masquerade.ts'
-import type { AttachmentSpec } from '../../../src/model/attachment.ts'
-import type { Op } from '../../../src/model/op.ts'
+import { attachmentRuleOps, teardownOps } from '../../../src-before/drivers/attach.ts'
+import { hairpinElements, selfHairpinElements } from '../../../src-before/features/masquerade.ts'
+import type { AttachmentSpec } from '../../../src-before/model/attachment.ts'
+import type { Op } from '../../../src-before/model/op.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,10 +2,10 @@
 // Whose packets other firewalls are to let pass, from the configuration.
 
 import { describe, expect, it } from 'vitest'
-import type { FeatureConf } from '../../../src/config/net-conf.ts'
-import { acceptChained, acceptElements, acceptMark, acceptOf, mergedAccepts } from '../../../src/features/firewall.ts'
-import type { NetworkSpec } from '../../../src/model/attachment.ts'
-import { describeElement } from '../../../src/model/op.ts'
+import type { FeatureConf } from '../../../src-before/config/net-conf.ts'
+import { acceptChained, acceptElements, acceptMark, acceptOf, mergedAccepts } from '../../../src-before/features/firewall.ts'
+import type { NetworkSpec } from '../../../src-before/model/attachment.ts'
+import { describeElement } from '../../../src-before/model/op.ts'
 
 const confOf = (more: Partial<FeatureConf>, firewall: object = {}) =>
   ({

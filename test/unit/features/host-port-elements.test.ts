@@ -2,13 +2,13 @@
 // Host ports as elements and condition chains, and the same elements found again without a record.
 
 import { describe, expect, it } from 'vitest'
-import { isPortConflict, ownPortElements, reservationName } from '../../../src/features/host-ports.ts'
-import { conditionOps } from '../../../src/features/port-conditions.ts'
-import type { HostPortSpec } from '../../../src/model/attachment.ts'
-import type { ObservedTable } from '../../../src/model/observed.ts'
-import { type Element, elementsInTheWay, indexElements } from '../../../src/model/op.ts'
-import { orphanElements } from '../../../src/plan/recovery/from-kernel.ts'
-import { nftText } from '../../../src/tools/nft.ts'
+import { isPortConflict, ownPortElements, reservationName } from '../../../src-before/features/host-ports.ts'
+import { conditionOps } from '../../../src-before/features/port-conditions.ts'
+import type { HostPortSpec } from '../../../src-before/model/attachment.ts'
+import type { ObservedTable } from '../../../src-before/model/observed.ts'
+import { type Element, elementsInTheWay, indexElements } from '../../../src-before/model/op.ts'
+import { orphanElements } from '../../../src-before/plan/recovery/from-kernel.ts'
+import { nftText } from '../../../src-before/tools/nft.ts'
 
 const spec: HostPortSpec = {
   link: 'cni0',

@@ -8,8 +8,8 @@ import {
   localnetOps,
   ownPortElements,
   reservationName,
-} from '../../../src/features/host-ports.ts'
-import { describeElement, elementOps } from '../../../src/model/op.ts'
+} from '../../../src-before/features/host-ports.ts'
+import { describeElement, elementOps } from '../../../src-before/model/op.ts'
 import { type Json, read } from '../cni/call.ts'
 
 const both = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]

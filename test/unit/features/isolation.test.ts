@@ -2,7 +2,7 @@
 // ingressPolicy as elements of the two sets that the rule compares.
 
 import { describe, expect, it } from 'vitest'
-import { isolationElements } from '../../../src/features/firewall.ts'
+import { isolationElements } from '../../../src-before/features/firewall.ts'
 import { specsOf } from '../../support/golden.ts'
 import { type Json, read } from '../cni/call.ts'
 

@@ -2,7 +2,7 @@
 // Lines of /proc/net/tcp, tcp6, udp and udp6, and which of them have a host port's traffic.
 
 import { describe, expect, it } from 'vitest'
-import { listensOn, readListener } from '../../../src/system/kernel/listening.ts'
+import { listensOn, readListener } from '../../../src-before/system/kernel/listening.ts'
 
 const rest = '00000000:00000000 00:00000000 00000000     0        0 28023 1 0000000000000000 100 0 0 10 0'
 const zero6 = '0'.repeat(32)

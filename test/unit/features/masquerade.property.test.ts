@@ -13,9 +13,9 @@ import {
   overlaps,
   parseAddress,
   parseCidr,
-} from '../../../src/cni/address.ts'
-import { masqueradeElements } from '../../../src/features/masquerade.ts'
-import type { NetworkSpec } from '../../../src/model/attachment.ts'
+} from '../../../src-before/cni/address.ts'
+import { masqueradeElements } from '../../../src-before/features/masquerade.ts'
+import type { NetworkSpec } from '../../../src-before/model/attachment.ts'
 
 /** A narrow space, so that prefixes meet: 10.0.0.0/24 and fd00::/120 with everything in them. */
 const cidrs = fc

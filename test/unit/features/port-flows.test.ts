@@ -2,16 +2,16 @@
 // The conntrack entries that must go with host ports, and those that must not.
 
 import { describe, expect, it } from 'vitest'
-import { parseCidr } from '../../../src/cni/address.ts'
-import { hostPortSpec } from '../../../src/features/host-ports.ts'
+import { parseCidr } from '../../../src-before/cni/address.ts'
+import { hostPortSpec } from '../../../src-before/features/host-ports.ts'
 import {
   type FlowSelections,
   flowsAfterDel,
   flowsBeforeAdd,
   flowsToList,
   withoutConnections,
-} from '../../../src/features/port-flows.ts'
-import { readFlows } from '../../../src/system/kernel/conntrack.ts'
+} from '../../../src-before/features/port-flows.ts'
+import { readFlows } from '../../../src-before/system/kernel/conntrack.ts'
 import { type Json, read } from '../cni/call.ts'
 
 const ips = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]

@@ -9,7 +9,7 @@ import {
   sbrTeardownOps,
   subnetRoutes,
   tablesInUse,
-} from '../../../src/features/sbr.ts'
+} from '../../../src-before/features/sbr.ts'
 
 const conf = { gateways: [], addSourceHints: false }
 const ip4 = { address: '10.1.0.2/24', gateway: '10.1.0.1' }

@@ -8,8 +8,8 @@ import {
   tunedSysctlOps,
   tuningSpec,
   untunedLinkOps,
-} from '../../../src/features/tuning.ts'
-import type { ObservedLink } from '../../../src/model/observed.ts'
+} from '../../../src-before/features/tuning.ts'
+import type { ObservedLink } from '../../../src-before/model/observed.ts'
 import { type Json, read } from '../cni/call.ts'
 
 const conf = (tuning: Json | undefined) => read({ tuning })

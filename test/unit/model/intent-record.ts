@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The record of an attachment of which nothing is known but whose it is.
 
-import type { AttachmentRecord } from '../../../src/model/record.ts'
+import type { AttachmentRecord } from '../../../src-before/model/record.ts'
 
 export const intent: AttachmentRecord = {
   key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },

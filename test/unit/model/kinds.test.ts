@@ -17,7 +17,7 @@ import {
   or,
   text,
   withUnknown,
-} from '../../../src/model/kinds.ts'
+} from '../../../src-before/model/kinds.ts'
 
 const inner = object({ now: text, same: optional(text) })
 const outer = object({

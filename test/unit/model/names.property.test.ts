@@ -4,7 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { AttachmentKey } from '../../../src/model/attachment.ts'
+import type { AttachmentKey } from '../../../src-before/model/attachment.ts'
 import {
   aliasOf,
   bridgeMac,
@@ -15,7 +15,7 @@ import {
   networkDirName,
   podLinkMac,
   recordFileName,
-} from '../../../src/model/names.ts'
+} from '../../../src-before/model/names.ts'
 
 /** What the protocol edge lets through: cni/pkg/utils, ValidateContainerID, ValidateInterfaceName, ValidateNetworkName. */
 const identifier = fc.stringMatching(/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$/)

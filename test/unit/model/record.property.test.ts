@@ -4,7 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src/cni/error.ts'
+import { CniError } from '../../../src-before/cni/error.ts'
 import {
   afterRuleOps,
   attachmentRuleOps,
@@ -14,19 +14,19 @@ import {
   podTeardownOps,
   queueingOps,
   teardownOps,
-} from '../../../src/drivers/attach.ts'
-import { portOps } from '../../../src/drivers/bridge.ts'
-import { bridgeOps, refilledRuleOps } from '../../../src/drivers/network.ts'
+} from '../../../src-before/drivers/attach.ts'
+import { portOps } from '../../../src-before/drivers/bridge.ts'
+import { bridgeOps, refilledRuleOps } from '../../../src-before/drivers/network.ts'
 import {
   type AttachmentSpec,
   encodeNetwork,
   type NetworkSpec,
   network as networkKind,
-} from '../../../src/model/attachment.ts'
-import { decodeFile, encodeFile } from '../../../src/model/kinds.ts'
-import { type AttachmentRecord, decodeRecord } from '../../../src/model/record.ts'
-import { recordReservations } from '../../../src/plan/recovery/verdicts.ts'
-import { toLanes } from '../../../src/tools/batches.ts'
+} from '../../../src-before/model/attachment.ts'
+import { decodeFile, encodeFile } from '../../../src-before/model/kinds.ts'
+import { type AttachmentRecord, decodeRecord } from '../../../src-before/model/record.ts'
+import { recordReservations } from '../../../src-before/plan/recovery/verdicts.ts'
+import { toLanes } from '../../../src-before/tools/batches.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const
 const route = { dst: '10.9.0.0/16', gw: '10.1.0.1', src: '10.1.0.2', table: 100 }

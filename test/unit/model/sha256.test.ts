@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { sha256 } from '../../../src/model/sha256.ts'
+import { sha256 } from '../../../src-before/model/sha256.ts'
 
 const expected = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex')
 

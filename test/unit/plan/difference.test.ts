@@ -2,10 +2,10 @@
 // desired − observed: nothing when everything is there, the right sentence for each thing that is not.
 
 import { describe, expect, it } from 'vitest'
-import { emptyNamespace, type Observed, type ObservedLink } from '../../../src/model/observed.ts'
-import { indexElements, type Op } from '../../../src/model/op.ts'
-import { declarationsOf } from '../../../src/model/tables.ts'
-import { difference, podDifference } from '../../../src/plan/order/difference.ts'
+import { emptyNamespace, type Observed, type ObservedLink } from '../../../src-before/model/observed.ts'
+import { indexElements, type Op } from '../../../src-before/model/op.ts'
+import { declarationsOf } from '../../../src-before/model/tables.ts'
+import { difference, podDifference } from '../../../src-before/plan/order/difference.ts'
 
 const veth: Op = {
   in: 'host',

@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { callFile, removeCallFiles, starterOf } from '../../../src/system/process/call-file.ts'
-import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
+import { callFile, removeCallFiles, starterOf } from '../../../src-before/system/process/call-file.ts'
+import { ownProcessIdentity } from '../../../src-before/system/process/process-identity.ts'
 
 let directory: string
 

@@ -3,7 +3,7 @@
 
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { timestamp } from '../../../src/system/process/clock.ts'
+import { timestamp } from '../../../src-before/system/process/clock.ts'
 
 it('are those of Date, in every year to come that has four digits', () => {
   fc.assert(

@@ -5,8 +5,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { DeviceQuery } from '../../../src/config/net-conf.ts'
-import { linksOfDevice, linksOfMac, userspaceDriver } from '../../../src/system/kernel/devices.ts'
+import type { DeviceQuery } from '../../../src-before/config/net-conf.ts'
+import { linksOfDevice, linksOfMac, userspaceDriver } from '../../../src-before/system/kernel/devices.ts'
 import { madeUpDevice } from '../../support/golden.ts'
 
 let sys: string

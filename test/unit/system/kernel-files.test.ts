@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { blocksOf } from '../../../src/system/kernel/kernel-files.ts'
+import { blocksOf } from '../../../src-before/system/kernel/kernel-files.ts'
 
 /** How many times this thread has called read(2), by the kernel's count; reading the count is in it. */
 function reads(): number {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { nowMs } from '../../../src/system/process/clock.ts'
-import { inFiles, prestart, runnerUntil } from '../../../src/system/process/runner.ts'
+import { nowMs } from '../../../src-before/system/process/clock.ts'
+import { inFiles, prestart, runnerUntil } from '../../../src-before/system/process/runner.ts'
 
 let directory: string
 beforeEach(() => {

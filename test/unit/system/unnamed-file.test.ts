@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { inFiles, runnerUntil } from '../../../src/system/process/runner.ts'
-import { openStandardFiles, openUnnamed } from '../../../src/system/process/unnamed-file.ts'
+import { inFiles, runnerUntil } from '../../../src-before/system/process/runner.ts'
+import { openStandardFiles, openUnnamed } from '../../../src-before/system/process/unnamed-file.ts'
 
 /** A tmpfs, as /run is: every kernel since 3.11 has such files there. */
 const inMemory = '/dev/shm'

@@ -3,7 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { toBatchLine } from '../../../src/tools/batches.ts'
+import { toBatchLine } from '../../../src-before/tools/batches.ts'
 import { readAsIproute2 } from '../../support/fuzz/iproute2-words.ts'
 
 const awkward = fc.string({

@@ -3,9 +3,9 @@
 // line was.
 
 import { describe, expect, it } from 'vitest'
-import type { Op } from '../../../src/model/op.ts'
-import { type Batch, failedOp, toLanes } from '../../../src/tools/batches.ts'
-import { nftText } from '../../../src/tools/nft.ts'
+import type { Op } from '../../../src-before/model/op.ts'
+import { type Batch, failedOp, toLanes } from '../../../src-before/tools/batches.ts'
+import { nftText } from '../../../src-before/tools/nft.ts'
 
 const up = (dev: string, place: Op['in'] = 'host'): Op => ({ in: place, kind: 'link.up', dev, why: `set ${dev} up` })
 const write: Op = { in: 'host', kind: 'sysctl.write', key: 'net/ipv4/conf/a/x', value: '1', why: 'write' }

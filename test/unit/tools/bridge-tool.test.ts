@@ -2,7 +2,7 @@
 // VLANs of ports as `bridge` commands, and read back from `bridge -j vlan show` (iproute2 6.1).
 
 import { describe, expect, it } from 'vitest'
-import { bridgeWords, readVlans } from '../../../src/tools/tc.ts'
+import { bridgeWords, readVlans } from '../../../src-before/tools/tc.ts'
 
 const op = { in: 'host', why: 'w', dev: 'v', vid: 100 } as const
 

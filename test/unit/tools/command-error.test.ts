@@ -2,8 +2,8 @@
 // What the error of a command says beyond the tool's own words.
 
 import { describe, expect, it } from 'vitest'
-import type { Op } from '../../../src/model/op.ts'
-import { commandError } from '../../../src/tools/command-error.ts'
+import type { Op } from '../../../src-before/model/op.ts'
+import { commandError } from '../../../src-before/tools/command-error.ts'
 
 type AddressOp = Extract<Op, { kind: 'addr.replace' }>
 

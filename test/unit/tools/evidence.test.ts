@@ -2,9 +2,9 @@
 // What shows that a removal is done before its process ends, and what shows nothing.
 
 import { describe, expect, it } from 'vitest'
-import type { Op } from '../../../src/model/op.ts'
-import type { EarlyProof } from '../../../src/plan/order/stage.ts'
-import { nftOptions, toLanes, withEvidence } from '../../../src/tools/batches.ts'
+import type { Op } from '../../../src-before/model/op.ts'
+import type { EarlyProof } from '../../../src-before/plan/order/stage.ts'
+import { nftOptions, toLanes, withEvidence } from '../../../src-before/tools/batches.ts'
 
 const why = ''
 const group = (dev: string): Op => ({ in: 'host', kind: 'link.group', dev, group: 7, why })

@@ -8,7 +8,7 @@ import {
   firewalldCommand,
   insertCommand,
   listChainCommand,
-} from '../../../src/tools/accept-commands.ts'
+} from '../../../src-before/tools/accept-commands.ts'
 
 const chain = { kind: 'nft', family: 'inet', table: 'fw', chain: 'forward' } as const
 const place = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const

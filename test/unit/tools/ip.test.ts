@@ -2,8 +2,8 @@
 // Each operation as the arguments of one `ip` command.
 
 import { describe, expect, it } from 'vitest'
-import type { OpKind } from '../../../src/model/op.ts'
-import { type IpOp, ipWords } from '../../../src/tools/ip.ts'
+import type { OpKind } from '../../../src-before/model/op.ts'
+import { type IpOp, ipWords } from '../../../src-before/tools/ip.ts'
 
 type IpKind = Extract<OpKind, { kind: IpOp['kind'] }>
 

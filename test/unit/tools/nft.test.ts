@@ -2,9 +2,9 @@
 // Operations as the text of an nft transaction: add-only, by key, in the right table; nothing pasted.
 
 import { describe, expect, it } from 'vitest'
-import type { Element } from '../../../src/model/op.ts'
-import { declarationsOf, setSpec, setsIn, type TableFamily } from '../../../src/model/tables.ts'
-import { nftText } from '../../../src/tools/nft.ts'
+import type { Element } from '../../../src-before/model/op.ts'
+import { declarationsOf, setSpec, setsIn, type TableFamily } from '../../../src-before/model/tables.ts'
+import { nftText } from '../../../src-before/tools/nft.ts'
 import { errorOf } from '../cni/call.ts'
 
 const at = { in: 'host', why: 'w' } as const

@@ -2,7 +2,7 @@
 // Links and routes from recorded output of iproute2 6.1 (`ip -j -d addr show`, `ip -j route show table all`).
 
 import { describe, expect, it } from 'vitest'
-import { readDocuments, readLinks, readRoutes } from '../../../src/tools/ip.ts'
+import { readDocuments, readLinks, readRoutes } from '../../../src-before/tools/ip.ts'
 
 const port =
   '[{"ifindex":4,"link":"v1","ifname":"v0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1400,"qdisc":"noqueue","master":"br7","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"02:00:00:00:00:01","broadcast":"ff:ff:ff:ff:ff:ff","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","hairpin":true,"isolated":false}},"ifalias":"trestle:n/c/eth0","addr_info":[]}]'

@@ -2,9 +2,9 @@
 // Our table from recorded output of nftables 1.0.6 (`nft -j list table inet trestle`), and the news of a commit.
 
 import { describe, expect, it } from 'vitest'
-import { elementsIn } from '../../../src/model/op.ts'
-import type { SetName } from '../../../src/model/tables.ts'
-import { isCommitted, readBase, readTable } from '../../../src/tools/nft.ts'
+import { elementsIn } from '../../../src-before/model/op.ts'
+import type { SetName } from '../../../src-before/model/tables.ts'
+import { isCommitted, readBase, readTable } from '../../../src-before/tools/nft.ts'
 
 const listing =
   '{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}, {"table": {"family": "inet", "name": "trestle", "handle": 1}}, {"set": {"family": "inet", "name": "masq4", "table": "trestle", "type": "ipv4_addr", "handle": 2, "flags": ["interval"], "elem": [{"prefix": {"addr": "10.0.0.0", "len": 24}}]}}, {"set": {"family": "inet", "name": "keep4", "table": "trestle", "type": ["ipv4_addr", "ipv4_addr"], "handle": 3, "flags": ["interval"], "elem": [{"concat": [{"prefix": {"addr": "10.0.0.0", "len": 24}}, {"prefix": {"addr": "10.0.0.0", "len": 24}}]}]}}, {"set": {"family": "inet", "name": "keep6", "table": "trestle", "type": ["ipv6_addr", "ipv6_addr"], "handle": 4, "flags": ["interval"]}}, {"map": {"family": "inet", "name": "anyports4", "table": "trestle", "type": ["inet_proto", "inet_service"], "handle": 4, "map": "ipv4_addr . inet_service", "elem": [[{"concat": ["tcp", 8080]}, {"concat": ["10.0.0.2", 80]}]]}}, {"chain": {"family": "inet", "table": "trestle", "name": "hostports", "handle": 9}}, {"chain": {"family": "inet", "table": "trestle", "name": "postrouting", "handle": 1, "type": "nat", "hook": "postrouting", "prio": 100, "policy": "accept"}}, {"rule": {"family": "inet", "table": "trestle", "chain": "postrouting", "handle": 5, "comment": "trestle 1 masquerade4", "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "@masq4"}}, {"masquerade": null}]}}, {"rule": {"family": "inet", "table": "trestle", "chain": "postrouting", "handle": 6, "expr": [{"accept": null}]}}]}'

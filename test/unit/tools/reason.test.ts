@@ -2,7 +2,7 @@
 // What the tools said, word for word, and why that is: iproute2 6.1, nftables 1.0.6, Linux 6.
 
 import { describe, expect, it } from 'vitest'
-import { reasonOf } from '../../../src/tools/command-error.ts'
+import { reasonOf } from '../../../src-before/tools/command-error.ts'
 
 describe('reasonOf', () => {
   it.each([

@@ -2,9 +2,9 @@
 // Queueing as `tc` commands, and read back from recorded output of iproute2 6.1 (`tc -j`).
 
 import { describe, expect, it } from 'vitest'
-import type { OpKind } from '../../../src/model/op.ts'
-import { queueDifference } from '../../../src/plan/order/difference.ts'
-import { readAnswers, readQueue, type TcOp, tcWords } from '../../../src/tools/tc.ts'
+import type { OpKind } from '../../../src-before/model/op.ts'
+import { queueDifference } from '../../../src-before/plan/order/difference.ts'
+import { readAnswers, readQueue, type TcOp, tcWords } from '../../../src-before/tools/tc.ts'
 
 type TcKind = Extract<OpKind, { kind: TcOp['kind'] }>
 

@@ -7,10 +7,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { openAccess } from '../../../../src/cli/agent/access.ts'
-import { openMetrics, serveHealth } from '../../../../src/cli/agent/metrics.ts'
-import { type NodeWatch, watchNodes } from '../../../../src/cli/agent/nodes.ts'
-import { openReporter } from '../../../../src/cli/agent/reporter.ts'
+import { openAccess } from '../../../../src-before/cli/agent/access.ts'
+import { openMetrics, serveHealth } from '../../../../src-before/cli/agent/metrics.ts'
+import { type NodeWatch, watchNodes } from '../../../../src-before/cli/agent/nodes.ts'
+import { openReporter } from '../../../../src-before/cli/agent/reporter.ts'
 
 let scratch: string
 let end: AbortController

@@ -2,7 +2,7 @@
 // A value of the round before is used again only where nothing that it was made from has changed.
 
 import { expect, it } from 'vitest'
-import { type Made, madeFrom } from '../../../../src/cli/agent/routes.ts'
+import { type Made, madeFrom } from '../../../../src-before/cli/agent/routes.ts'
 
 it('makes a value once for the same things, and anew for others', () => {
   const [one, same, other] = [{ name: 'a' }, { name: 'a' }, { name: 'b' }]

@@ -4,9 +4,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { readMemory } from '../../../../src/cli/agent/memory.ts'
-import { encodeFile } from '../../../../src/model/kinds.ts'
-import { writeText } from '../../../../src/system/files/files.ts'
+import { readMemory } from '../../../../src-before/cli/agent/memory.ts'
+import { encodeFile } from '../../../../src-before/model/kinds.ts'
+import { writeText } from '../../../../src-before/system/files/files.ts'
 
 let state: string
 

@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { lookAtTemplate } from '../../../../src/cli/agent/template.ts'
-import { readInvocation } from '../../../../src/cni/invocation.ts'
-import { readConfig } from '../../../../src/config/config.ts'
-import { conflist, emptyTemplate, templateMtu } from '../../../../src/plan/agent/conflist.ts'
-import { mtuProblems } from '../../../../src/plan/agent/new-pods.ts'
+import { lookAtTemplate } from '../../../../src-before/cli/agent/template.ts'
+import { readInvocation } from '../../../../src-before/cni/invocation.ts'
+import { readConfig } from '../../../../src-before/config/config.ts'
+import { conflist, emptyTemplate, templateMtu } from '../../../../src-before/plan/agent/conflist.ts'
+import { mtuProblems } from '../../../../src-before/plan/agent/new-pods.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'trestle-template-'))
 afterAll(() => rmSync(scratch, { recursive: true }))

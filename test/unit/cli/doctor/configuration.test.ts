@@ -4,11 +4,11 @@
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { lookAtAgents, lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
-import { judge } from '../../../../src/cli/doctor/judge.ts'
-import { bridgeOf, lookAtPools, podNetworks } from '../../../../src/cli/doctor/networks.ts'
-import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
-import { emptyNamespace } from '../../../../src/model/observed.ts'
+import { lookAtAgents, lookAtConfiguration } from '../../../../src-before/cli/doctor/configuration.ts'
+import { judge } from '../../../../src-before/cli/doctor/judge.ts'
+import { bridgeOf, lookAtPools, podNetworks } from '../../../../src-before/cli/doctor/networks.ts'
+import type { NodeRuntime } from '../../../../src-before/cli/node/runtimes.ts'
+import { emptyNamespace } from '../../../../src-before/model/observed.ts'
 import { healthy, runtime } from './healthy.ts'
 
 let confDir: string

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of a node on which nothing is wrong: a network of trestle with one pod, containerd, a default route.
 
-import type { KernelFacts, NodeFacts, PluginFacts, RuntimeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
+import type { KernelFacts, NodeFacts, PluginFacts, RuntimeFacts, StateFacts } from '../../../../src-before/cli/doctor/facts.ts'
 
 export const runtime: RuntimeFacts = {
   name: 'containerd',

@@ -2,11 +2,11 @@
 // What doctor says of firewalls that pods meet before they are forwarded, and on their way to the node.
 
 import { describe, expect, it } from 'vitest'
-import type { FirewallFacts, NodeFacts } from '../../../../src/cli/doctor/facts.ts'
-import { judge } from '../../../../src/cli/doctor/judge.ts'
-import { ruleOfPods } from '../../../../src/cli/doctor/kernel.ts'
-import { readIptablesMatches, readNftMatches } from '../../../../src/cli/doctor/rule-matches.ts'
-import { readIptablesRules } from '../../../../src/tools/iptables.ts'
+import type { FirewallFacts, NodeFacts } from '../../../../src-before/cli/doctor/facts.ts'
+import { judge } from '../../../../src-before/cli/doctor/judge.ts'
+import { ruleOfPods } from '../../../../src-before/cli/doctor/kernel.ts'
+import { readIptablesMatches, readNftMatches } from '../../../../src-before/cli/doctor/rule-matches.ts'
+import { readIptablesRules } from '../../../../src-before/tools/iptables.ts'
 import { healthy, kernel } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)

@@ -6,10 +6,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts, TailPlace } from '../../../../src/cli/doctor/facts.ts'
-import { judge } from '../../../../src/cli/doctor/judge.ts'
-import { keptSettings } from '../../../../src/cli/doctor/kernel.ts'
-import { readIptablesMatches, readNftMatches, within } from '../../../../src/cli/doctor/rule-matches.ts'
+import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts, TailPlace } from '../../../../src-before/cli/doctor/facts.ts'
+import { judge } from '../../../../src-before/cli/doctor/judge.ts'
+import { keptSettings } from '../../../../src-before/cli/doctor/kernel.ts'
+import { readIptablesMatches, readNftMatches, within } from '../../../../src-before/cli/doctor/rule-matches.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)

@@ -3,10 +3,10 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
-import { ownErrors, recognise } from '../../../../src/cli/explain/recognise.ts'
-import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src/cni/error.ts'
-import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src/cni/error-code.ts'
+import { diagnoses, isKnownError } from '../../../../src-before/catalogue/diagnosis.ts'
+import { ownErrors, recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src-before/cni/error.ts'
+import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src-before/cni/error-code.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()

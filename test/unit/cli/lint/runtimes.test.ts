@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { look } from '../../../../src/cli/lint/command.ts'
-import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
-import { predict } from '../../../../src/cli/lint/predict.ts'
+import { look } from '../../../../src-before/cli/lint/command.ts'
+import { choicesText } from '../../../../src-before/cli/lint/directory-findings.ts'
+import { predict } from '../../../../src-before/cli/lint/predict.ts'
 import {
   otherBinDirs,
   runtimeFindings,
@@ -15,8 +15,8 @@ import {
   targetOf,
   targetsOf,
   unusedDirectory,
-} from '../../../../src/cli/lint/runtimes.ts'
-import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
+} from '../../../../src-before/cli/lint/runtimes.ts'
+import type { NodeRuntime } from '../../../../src-before/cli/node/runtimes.ts'
 import { idsNamedIn } from '../../../support/ids.ts'
 
 const containerd: NodeRuntime = {

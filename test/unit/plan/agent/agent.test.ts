@@ -4,17 +4,17 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { addressOf, apiServer } from '../../../../src/cli/agent/access.ts'
-import { backoffMs } from '../../../../src/cli/agent/request.ts'
-import { settingsOf } from '../../../../src/cli/agent/settings.ts'
-import { parseAddress } from '../../../../src/cni/address.ts'
-import { readInvocation } from '../../../../src/cni/invocation.ts'
-import { readConfig } from '../../../../src/config/config.ts'
-import { encodeFile } from '../../../../src/model/kinds.ts'
-import { conflistText } from '../../../../src/plan/agent/conflist.ts'
-import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
-import { decodeMemory, emptyMemory, rangesInUse, remember, withRangesOf } from '../../../../src/plan/agent/memory.ts'
-import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
+import { addressOf, apiServer } from '../../../../src-before/cli/agent/access.ts'
+import { backoffMs } from '../../../../src-before/cli/agent/request.ts'
+import { settingsOf } from '../../../../src-before/cli/agent/settings.ts'
+import { parseAddress } from '../../../../src-before/cni/address.ts'
+import { readInvocation } from '../../../../src-before/cni/invocation.ts'
+import { readConfig } from '../../../../src-before/config/config.ts'
+import { encodeFile } from '../../../../src-before/model/kinds.ts'
+import { conflistText } from '../../../../src-before/plan/agent/conflist.ts'
+import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src-before/plan/agent/kernel-news.ts'
+import { decodeMemory, emptyMemory, rangesInUse, remember, withRangesOf } from '../../../../src-before/plan/agent/memory.ts'
+import { graceMs, problemIds, ripeProblems } from '../../../../src-before/plan/agent/problem.ts'
 
 const call = {
   CNI_COMMAND: 'ADD',

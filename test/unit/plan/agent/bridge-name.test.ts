@@ -4,7 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chooseBridge, isAsToday, type NodeBridge, sharedRanges } from '../../../../src/plan/agent/new-pods.ts'
+import { chooseBridge, isAsToday, type NodeBridge, sharedRanges } from '../../../../src-before/plan/agent/new-pods.ts'
 
 const [a4, a6] = ['10.0.1.1/24', 'fd00:1::1/64']
 const [b4, b6] = ['10.0.9.1/24', 'fd00:9::1/64']

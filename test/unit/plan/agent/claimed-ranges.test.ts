@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Cidr, includes, networkOf, overlaps } from '../../../../src/cni/address.ts'
-import { claimedRanges } from '../../../../src/plan/agent/node-ranges.ts'
+import { type Cidr, includes, networkOf, overlaps } from '../../../../src-before/cni/address.ts'
+import { claimedRanges } from '../../../../src-before/plan/agent/node-ranges.ts'
 
 const range = fc
   .record({

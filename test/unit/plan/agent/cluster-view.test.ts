@@ -3,10 +3,10 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Cidr, parseAddress, parseCidr } from '../../../../src/cni/address.ts'
-import { clusterNode } from '../../../../src/plan/agent/cluster-node.ts'
-import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
-import { changedProblems } from '../../../../src/plan/agent/problem.ts'
+import { type Cidr, parseAddress, parseCidr } from '../../../../src-before/cni/address.ts'
+import { clusterNode } from '../../../../src-before/plan/agent/cluster-node.ts'
+import { clusterView } from '../../../../src-before/plan/agent/cluster-view.ts'
+import { changedProblems } from '../../../../src-before/plan/agent/problem.ts'
 
 const node = (name: string, podCidrs: readonly string[], addresses: readonly string[], created = '2026') => {
   return { name, uid: name, created, podCidrs, addresses }

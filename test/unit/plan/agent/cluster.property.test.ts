@@ -11,8 +11,8 @@ import {
   overlaps,
   parseAddress,
   parseCidr,
-} from '../../../../src/cni/address.ts'
-import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
+} from '../../../../src-before/cni/address.ts'
+import { clusterView } from '../../../../src-before/plan/agent/cluster-view.ts'
 import {
   hereByRoutes,
   type NodeRoute,
@@ -20,7 +20,7 @@ import {
   routeMetric,
   routeProtocol,
   routesAfter,
-} from '../../../../src/plan/agent/routes.ts'
+} from '../../../../src-before/plan/agent/routes.ts'
 
 const link = { type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 } as const
 const ownAddresses = ['192.0.2.1', '2001:db8::1']

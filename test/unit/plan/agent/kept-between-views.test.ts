@@ -3,9 +3,9 @@
 // nothing, whatever changed.
 
 import { expect, it } from 'vitest'
-import type { ClusterNode } from '../../../../src/plan/agent/cluster-node.ts'
-import { clusterView, type Peer } from '../../../../src/plan/agent/cluster-view.ts'
-import { hereByRoutes, type NodeRoute, planRoutes, routesAfter } from '../../../../src/plan/agent/routes.ts'
+import type { ClusterNode } from '../../../../src-before/plan/agent/cluster-node.ts'
+import { clusterView, type Peer } from '../../../../src-before/plan/agent/cluster-view.ts'
+import { hereByRoutes, type NodeRoute, planRoutes, routesAfter } from '../../../../src-before/plan/agent/routes.ts'
 
 const node = (name: string, podCidrs: readonly string[], addresses: readonly string[]): ClusterNode => {
   return { name, uid: name, created: '2026-01-01T00:00:00Z', podCidrs, addresses }

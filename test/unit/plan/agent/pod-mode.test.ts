@@ -2,7 +2,7 @@
 // A node keeps the mode of its pods until none of them is left.
 
 import { expect, it } from 'vitest'
-import { chooseMode } from '../../../../src/plan/agent/new-pods.ts'
+import { chooseMode } from '../../../../src-before/plan/agent/new-pods.ts'
 
 it('takes the mode that is asked for where no pod has another one', () => {
   expect(chooseMode('self', 'ptp', [])).toEqual({ mode: 'ptp', problems: [] })

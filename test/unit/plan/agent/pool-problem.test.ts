@@ -2,7 +2,7 @@
 // When a range is nearly full, and what is told of it.
 
 import { expect, it } from 'vitest'
-import { isNearlyFull, poolProblems } from '../../../../src/plan/agent/problem.ts'
+import { isNearlyFull, poolProblems } from '../../../../src-before/plan/agent/problem.ts'
 
 it.each([
   [89, false, false],

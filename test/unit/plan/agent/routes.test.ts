@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { hereByRoutes, type NodeRoute, planRoutes } from '../../../../src/plan/agent/routes.ts'
-import { readNodeRoutes, refusedRoutes, routeBatch } from '../../../../src/tools/node-routes.ts'
+import { hereByRoutes, type NodeRoute, planRoutes } from '../../../../src-before/plan/agent/routes.ts'
+import { readNodeRoutes, refusedRoutes, routeBatch } from '../../../../src-before/tools/node-routes.ts'
 
 const link = (dst: string, dev: string, metric = 0): NodeRoute => ({ dst, type: 'unicast', dev, metric, protocol: 2 })
 const via = (dst: string, gateway: string, protocol: number, metric = 0): NodeRoute => {

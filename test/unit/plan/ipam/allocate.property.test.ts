@@ -4,9 +4,9 @@
 import fc from 'fast-check'
 import { IPv4, IPv4CidrRange, IPv6, IPv6CidrRange } from 'ip-num'
 import { expect, it } from 'vitest'
-import { formatCidr } from '../../../../src/cni/address.ts'
-import { readExclude, readRangeSets } from '../../../../src/config/ranges.ts'
-import { candidates, capacity, firstFree } from '../../../../src/plan/ipam/allocate.ts'
+import { formatCidr } from '../../../../src-before/cni/address.ts'
+import { readExclude, readRangeSets } from '../../../../src-before/config/ranges.ts'
+import { candidates, capacity, firstFree } from '../../../../src-before/plan/ipam/allocate.ts'
 
 const expand = (text: string) => (text.includes(':') ? new IPv6(text) : new IPv4(text)).toString()
 const numberOf = (text: string) => (text.includes(':') ? new IPv6(text) : new IPv4(text)).getValue()

@@ -2,9 +2,9 @@
 // The order in which addresses are tried. /29: .1 is the gateway, .2 to .6 can be given out.
 
 import { describe, expect, it } from 'vitest'
-import type { Range } from '../../../../src/config/net-conf.ts'
-import { readRangeSets } from '../../../../src/config/ranges.ts'
-import { candidates, capacity, firstFree, rangeOf } from '../../../../src/plan/ipam/allocate.ts'
+import type { Range } from '../../../../src-before/config/net-conf.ts'
+import { readRangeSets } from '../../../../src-before/config/ranges.ts'
+import { candidates, capacity, firstFree, rangeOf } from '../../../../src-before/plan/ipam/allocate.ts'
 
 /** A set from lines `subnet [start [end [gateway]]]`. */
 function setOf(...lines: string[]): readonly Range[] {

@@ -2,8 +2,8 @@
 // What is said of a range that an interface has: which links are told to be removed.
 
 import { expect, it } from 'vitest'
-import type { ObservedLink, ObservedRoute } from '../../../../src/model/observed.ts'
-import { linksToKeep, overlapError } from '../../../../src/plan/ipam/range-overlap.ts'
+import type { ObservedLink, ObservedRoute } from '../../../../src-before/model/observed.ts'
+import { linksToKeep, overlapError } from '../../../../src-before/plan/ipam/range-overlap.ts'
 
 const link = (name: string, kind?: string) => [name, { name, ...(kind === undefined ? {} : { kind }) }] as const
 const links = new Map([link('lo'), link('eth0'), link('up0', 'veth'), link('br9', 'bridge')]) as unknown as ReadonlyMap<

@@ -2,10 +2,10 @@
 // Requested addresses, and the errors for those that cannot be had.
 
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../../src/cni/error.ts'
-import { CniCode } from '../../../../src/cni/error-code.ts'
-import { readRangeSets } from '../../../../src/config/ranges.ts'
-import { chooseRequested, exhausted, requestTaken } from '../../../../src/plan/ipam/allocate.ts'
+import { CniError } from '../../../../src-before/cni/error.ts'
+import { CniCode } from '../../../../src-before/cni/error-code.ts'
+import { readRangeSets } from '../../../../src-before/config/ranges.ts'
+import { chooseRequested, exhausted, requestTaken } from '../../../../src-before/plan/ipam/allocate.ts'
 
 const SETS = readRangeSets(
   [

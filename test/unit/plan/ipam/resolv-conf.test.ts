@@ -2,7 +2,7 @@
 // resolv.conf as text, DNS settings as data.
 
 import { expect, it } from 'vitest'
-import { readResolvConf } from '../../../../src/system/ipam/ipam.ts'
+import { readResolvConf } from '../../../../src-before/system/ipam/ipam.ts'
 
 it.each([
   ['', {}],

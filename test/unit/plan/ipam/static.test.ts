@@ -2,7 +2,7 @@
 // The static lease: the configuration's addresses, nothing added.
 
 import { expect, it } from 'vitest'
-import { staticLease } from '../../../../src/plan/ipam/allocate.ts'
+import { staticLease } from '../../../../src-before/plan/ipam/allocate.ts'
 
 it('keeps addresses in order, each with its own gateway, and routes', () => {
   const addresses = [{ address: '10.1.2.3/24', gateway: '10.1.2.1' }, { address: 'fd00::3/64' }]

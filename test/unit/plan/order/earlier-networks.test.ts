@@ -2,8 +2,8 @@
 // What pods of an earlier configuration still need, beside the one of today.
 
 import { describe, expect, it } from 'vitest'
-import type { NetworkSpec } from '../../../../src/model/attachment.ts'
-import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src/plan/order/earlier-networks.ts'
+import type { NetworkSpec } from '../../../../src-before/model/attachment.ts'
+import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src-before/plan/order/earlier-networks.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/call.ts'
 

@@ -2,8 +2,8 @@
 // Which bridges are over: ours, of an earlier range alone, with nothing plugged in, and asked for by nobody.
 
 import { describe, expect, it } from 'vitest'
-import { emptyNamespace, type ObservedLink } from '../../../../src/model/observed.ts'
-import { formerBridges, isOfRanges } from '../../../../src/plan/order/earlier-networks.ts'
+import { emptyNamespace, type ObservedLink } from '../../../../src-before/model/observed.ts'
+import { formerBridges, isOfRanges } from '../../../../src-before/plan/order/earlier-networks.ts'
 
 const ranges = ['10.244.1.0/24', 'fd00:10:244:1::/64']
 const bridge = (more: Partial<ObservedLink> = {}): ObservedLink =>

@@ -2,11 +2,11 @@
 // A bridge that makes room and comes again under its name: what is removed is made, and not mended.
 
 import { expect, it } from 'vitest'
-import { buildNetworkSpec } from '../../../../src/drivers/specs.ts'
-import { bridgeMac } from '../../../../src/model/names.ts'
-import { emptyNamespace, type ObservedLink } from '../../../../src/model/observed.ts'
-import type { NetworkFacts } from '../../../../src/plan/order/facts.ts'
-import { setUp } from '../../../../src/plan/order/set-up.ts'
+import { buildNetworkSpec } from '../../../../src-before/drivers/specs.ts'
+import { bridgeMac } from '../../../../src-before/model/names.ts'
+import { emptyNamespace, type ObservedLink } from '../../../../src-before/model/observed.ts'
+import type { NetworkFacts } from '../../../../src-before/plan/order/facts.ts'
+import { setUp } from '../../../../src-before/plan/order/set-up.ts'
 import { read } from '../../cni/call.ts'
 
 const machineId = 'a machine'

@@ -2,16 +2,16 @@
 // What the kernel shows of a pod and its network makes the same rules again as the specs that were lost.
 
 import { describe, expect, it } from 'vitest'
-import { readInvocation } from '../../../../src/cni/invocation.ts'
-import { readConfig } from '../../../../src/config/config.ts'
-import type { InterfaceNetConf } from '../../../../src/config/net-conf.ts'
-import { ruleOps } from '../../../../src/drivers/network.ts'
-import { buildNetworkSpec, buildSpec } from '../../../../src/drivers/specs.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../../../src/model/attachment.ts'
-import { aliasOf } from '../../../../src/model/names.ts'
-import type { ObservedLink } from '../../../../src/model/observed.ts'
-import { indexElements } from '../../../../src/model/op.ts'
-import { seenAttachment, seenNetwork } from '../../../../src/plan/recovery/from-kernel.ts'
+import { readInvocation } from '../../../../src-before/cni/invocation.ts'
+import { readConfig } from '../../../../src-before/config/config.ts'
+import type { InterfaceNetConf } from '../../../../src-before/config/net-conf.ts'
+import { ruleOps } from '../../../../src-before/drivers/network.ts'
+import { buildNetworkSpec, buildSpec } from '../../../../src-before/drivers/specs.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../../../src-before/model/attachment.ts'
+import { aliasOf } from '../../../../src-before/model/names.ts'
+import type { ObservedLink } from '../../../../src-before/model/observed.ts'
+import { indexElements } from '../../../../src-before/model/op.ts'
+import { seenAttachment, seenNetwork } from '../../../../src-before/plan/recovery/from-kernel.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const call = readInvocation({

@@ -2,7 +2,7 @@
 // gc without the runtime: what goes, what is reported, what stays (plugins#1047).
 
 import { describe, expect, it } from 'vitest'
-import { type AttachmentFacts, judgeAttachment } from '../../../../src/plan/recovery/verdicts.ts'
+import { type AttachmentFacts, judgeAttachment } from '../../../../src-before/plan/recovery/verdicts.ts'
 import { intent as record } from '../../model/intent-record.ts'
 
 const dead: AttachmentFacts = { record, netns: 'gone', host: 'here', isListed: false, isOld: true }

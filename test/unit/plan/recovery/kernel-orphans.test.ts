@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, it } from 'vitest'
-import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/model/names.ts'
-import type { ObservedLink, ObservedTable } from '../../../../src/model/observed.ts'
-import { type Element, indexElements } from '../../../../src/model/op.ts'
-import type { AttachmentRecord } from '../../../../src/model/record.ts'
-import { isLinkOfPod, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/verdicts.ts'
+import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src-before/model/names.ts'
+import type { ObservedLink, ObservedTable } from '../../../../src-before/model/observed.ts'
+import { type Element, indexElements } from '../../../../src-before/model/op.ts'
+import type { AttachmentRecord } from '../../../../src-before/model/record.ts'
+import { isLinkOfPod, judgeOrphan, orphansOf, orphanText } from '../../../../src-before/plan/recovery/verdicts.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const chained = { ...key, role: 'chained' } as const

@@ -7,8 +7,8 @@ import {
   type ReservationFacts,
   recordReservations,
   reservationText,
-} from '../../../../src/plan/recovery/verdicts.ts'
-import { mappingsOf } from '../../../../src/plan/upstream/libcni-cache.ts'
+} from '../../../../src-before/plan/recovery/verdicts.ts'
+import { mappingsOf } from '../../../../src-before/plan/upstream/libcni-cache.ts'
 import { intent as holder } from '../../model/intent-record.ts'
 
 /** Of a pod that is gone, with its record. */

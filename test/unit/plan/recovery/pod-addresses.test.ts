@@ -2,10 +2,10 @@
 // Which addresses a pod has whose link shows none: of several sources the surest one of each family.
 
 import { describe, expect, it } from 'vitest'
-import { podLinkMac } from '../../../../src/model/names.ts'
-import type { ObservedLink } from '../../../../src/model/observed.ts'
-import { type Element, indexElements } from '../../../../src/model/op.ts'
-import { withTold } from '../../../../src/plan/recovery/pod-addresses.ts'
+import { podLinkMac } from '../../../../src-before/model/names.ts'
+import type { ObservedLink } from '../../../../src-before/model/observed.ts'
+import { type Element, indexElements } from '../../../../src-before/model/op.ts'
+import { withTold } from '../../../../src-before/plan/recovery/pod-addresses.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const link = (name: string, mac: string): ObservedLink => ({

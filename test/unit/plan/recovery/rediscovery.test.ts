@@ -2,7 +2,7 @@
 // What is known of attachments beyond their records, from several sources.
 
 import { describe, expect, it } from 'vitest'
-import { merged, type Rediscovered, rediscoveredReservations } from '../../../../src/plan/recovery/verdicts.ts'
+import { merged, type Rediscovered, rediscoveredReservations } from '../../../../src-before/plan/recovery/verdicts.ts'
 
 const key = { network: 'n', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
 const unseen = { path: '', inode: 0 }

@@ -8,7 +8,7 @@ import {
   configDigest as digestOf,
   withIpam,
   withNetworkName,
-} from '../../../../src/plan/state/config-digest.ts'
+} from '../../../../src-before/plan/state/config-digest.ts'
 
 const configDigest = (stdin: string) => digestOf({ stdin, role: 'main' })
 

@@ -2,7 +2,7 @@
 // libcni's cache entries.
 
 import { describe, expect, it } from 'vitest'
-import { hostLinkName } from '../../../../src/model/names.ts'
+import { hostLinkName } from '../../../../src-before/model/names.ts'
 import {
   cachedAddresses,
   cachedTypes,
@@ -10,7 +10,7 @@ import {
   isMainOurs,
   isPartOurs,
   readCached,
-} from '../../../../src/plan/upstream/libcni-cache.ts'
+} from '../../../../src-before/plan/upstream/libcni-cache.ts'
 
 const result = {
   cniVersion: '0.4.0',

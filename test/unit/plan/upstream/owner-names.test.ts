@@ -2,15 +2,15 @@
 // The upstream plugins' names (vectors of their own tests), and which of their rules are whose.
 
 import { describe, expect, it } from 'vitest'
-import { acceptedAddresses, iptablesPods, nftPods } from '../../../../src/cli/adopt/named-pods.ts'
+import { acceptedAddresses, iptablesPods, nftPods } from '../../../../src-before/cli/adopt/named-pods.ts'
 import {
   iptablesRemovals,
   nftRemovals,
   sha512Hex,
   upstreamNames,
-} from '../../../../src/plan/upstream/upstream-rules.ts'
-import { readUpstreamNftRules } from '../../../../src/tools/foreign-nft.ts'
-import { chainRemovalText, ruleRemovalText } from '../../../../src/tools/nft.ts'
+} from '../../../../src-before/plan/upstream/upstream-rules.ts'
+import { readUpstreamNftRules } from '../../../../src-before/tools/foreign-nft.ts'
+import { chainRemovalText, ruleRemovalText } from '../../../../src-before/tools/nft.ts'
 
 const owner = (containerId: string, addresses: readonly string[], accepts: readonly string[] = addresses) => ({
   network: 'net',
