@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people, in a bundle of its own: a runtime's call loads nothing of it.
 
+import { gcCommand } from '../../src/commands/gc.ts'
+import { planCommand } from '../../src/commands/plan.ts'
+import { restoreCommand } from '../../src/commands/restore.ts'
+import { uninstallCommand } from '../../src/commands/uninstall.ts'
+import { removeCallFiles as removeFilesOfCore } from '../../src/process/killed-calls.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
-import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
 import { bundleCommand } from './bundle/command.ts'
 import { addCommand } from './by-hand/add.ts'
@@ -16,16 +20,13 @@ import { doctorCommand } from './doctor/command.ts'
 import { runProber } from './doctor/prober.ts'
 import { explainCommand } from './explain/explain.ts'
 import { lastCommand } from './explain/last.ts'
-import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
 import { manCommand } from './man/man.ts'
-import { planCommand } from './plan/plan.ts'
 import { probeEnd } from './probe/ends.ts'
 import { recordCommand } from './record/command.ts'
 import { logCommand } from './record/log-command.ts'
 import { replayCommand } from './replay/command.ts'
 import { runReplay } from './replay/inside.ts'
-import { restoreCommand } from './restore/restore.ts'
 import {
   type Command,
   commandHelp,
@@ -40,7 +41,6 @@ import { nearestWord } from './shell/nearest-word.ts'
 import { type Output, standardOutput } from './shell/output.ts'
 import { tryCommand } from './try/command.ts'
 import { runInside } from './try/inside.ts'
-import { uninstallCommand } from './uninstall/uninstall.ts'
 import { versionCommand } from './version/version.ts'
 
 export const commands: readonly Command[] = [
@@ -55,7 +55,6 @@ export const commands: readonly Command[] = [
   delCommand,
   statusCommand,
   convertCommand,
-  adoptCommand,
   restoreCommand,
   gcCommand,
   agentCommand,
@@ -86,6 +85,7 @@ export async function main(args: readonly string[]): Promise<number> {
     return await run(args, standardOutput())
   } finally {
     removeCallFiles()
+    removeFilesOfCore()
   }
 }
 

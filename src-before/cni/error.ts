@@ -52,7 +52,8 @@ export class CniError extends Error {
  * failure and throw all of them) becomes one error with the first code and every message.
  */
 export function toCniError(thrown: unknown): CniError {
-  if (thrown instanceof CniError) return thrown
+  // Also the core's own: it has the same fields.
+  if (thrown instanceof Error && thrown.name === 'CniError') return thrown as CniError
   if (thrown instanceof AggregateError) return joinErrors(thrown.errors.map(toCniError))
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
   // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.

@@ -1,19 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle restore`: sets up everything that live pods need, as an ADD does, for all networks at once. Exit code 1: a pod
-// has lost its own link, which only a new pod gets again.
+// `trestle restore`: makes bridges, ports, rules and limits again that the state has and the host lacks.
 
+import { type Command, exitCode, type Input } from '../../src-before/cli/shell/command.ts'
+import { print } from '../../src-before/cli/shell/output.ts'
+import { requireRoot, thisProgram } from '../../src-before/cli/shell/self.ts'
 import { describeRecord } from '../state/records.ts'
 import { openContext } from '../verbs/context.ts'
 import { restoreNetworks } from '../verbs/set-up.ts'
 
-export async function restore(words: readonly string[]): Promise<number> {
-  const { repaired, lost } = await restoreNetworks(openContext(undefined, true))
-  if (words.includes('json')) process.stdout.write(`${JSON.stringify({ repaired, lost: lost.map(describeRecord) })}\n`)
-  else {
-    for (const line of repaired) process.stdout.write(`  restored  ${line}\n`)
-    for (const record of lost)
-      process.stdout.write(`  lost      ${describeRecord(record)}: its link is gone, recreate the pod\n`)
-    process.stdout.write(`${repaired.length} restored, ${lost.length} lost\n`)
+export const restoreCommand: Command = {
+  name: 'restore',
+  words: '',
+  maxWords: 0,
+  summary: 'rebuild bridges, ports, rules and limits from state after a flush',
+  description: [
+    'Compares the state of every network with the host and makes missing parts again: bridges and their ports,',
+    'nftables rules, bandwidth limits, forwarding. A second run changes nothing. With --dry-run it only lists what is',
+    'missing, with exit code 1. Exit code 1 also means that a live pod has lost its interface: it has to be made',
+    'again. DEL or `trestle gc` removes the rest of a pod whose namespace is gone.',
+  ].join('\n'),
+  options: {
+    'dry-run': { type: 'boolean', help: 'list missing parts, change nothing' },
+    'systemd-unit': { type: 'boolean', help: 'print a unit that runs restore after a firewall starts or reloads' },
+  },
+  examples: [
+    'trestle restore',
+    'trestle restore --dry-run',
+    'trestle restore -o json',
+    'trestle restore --systemd-unit',
+  ],
+  run,
+}
+
+async function run(input: Input): Promise<number> {
+  const { values } = input
+  if (values['systemd-unit'] === true) {
+    const { file, args } = thisProgram()
+    const unit = restoreUnit([file, ...args, 'restore'])
+    return print(input, { command: 'restore', document: { unit }, text: unit, code: exitCode.fine })
   }
-  return lost.length > 0 ? 1 : 0
+  requireRoot('restore', 'restore reads the state and the rules of the node')
+  const isDry = values['dry-run'] === true
+  const report = await restoreNetworks(openContext(undefined, true), isDry)
+  const { missing } = report
+  const [lost, ended] = [report.lost.map(describeRecord), report.ended.map(describeRecord)]
+  const code = (isDry && missing.length > 0) || lost.length > 0 ? exitCode.findings : exitCode.fine
+  const verb = isDry ? 'missing ' : 'restored'
+  const lines = [
+    ...missing.map((text) => `  ${verb}  ${text}`),
+    ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod`),
+    ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest`),
+    `${missing.length} ${verb.trim()}, ${lost.length} lost${ended.length > 0 ? `, ${ended.length} ended` : ''}`,
+  ]
+  const document = { applied: !isDry, missing, lost, ended }
+  return print(input, { command: 'restore', document, text: `${lines.join('\n')}\n`, code })
+}
+
+/** Services whose start, restart or reload flushes or rebuilds rules. systemd ignores those that are not installed. */
+const firewalls = ['nftables.service', 'firewalld.service', 'docker.service']
+
+/**
+ * A unit that runs restore after each start, restart or reload of a firewall (systemd.unit(5)): `After=` orders it behind
+ * the firewall's job, `PartOf=` and `ReloadPropagatedFrom=` need an active unit, hence `RemainAfterExit=`. `words`: the
+ * command line, with the program's absolute path first.
+ */
+export function restoreUnit(words: readonly string[]): string {
+  const command = words.map(quoted).join(' ')
+  const all = firewalls.join(' ')
+  return `[Unit]
+Description=Restore pod networks after a firewall flushed their rules
+After=${all}
+PartOf=${all}
+ReloadPropagatedFrom=${all}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=${command}
+ExecReload=${command}
+# Exit code 1: a pod's own interface is gone, say. The rest is restored.
+SuccessExitStatus=1
+
+[Install]
+WantedBy=multi-user.target ${all}
+`
+}
+
+/** A word of a command line, quoted if necessary, without specifiers and variables (systemd.service(5)). */
+function quoted(word: string): string {
+  const literal = word.replaceAll('%', '%%').replaceAll('$', '$$$$')
+  return /^[\w./%:@+=-]+$/.test(literal) ? literal : `"${literal.replace(/[\\"]/g, '\\$&')}"`
 }

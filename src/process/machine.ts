@@ -8,7 +8,7 @@ import { isCommitted } from '../kernel/elements.ts'
 import { CommandError, commandError, type Reason } from '../kernel/messages.ts'
 import { type OpenNetns, openNetns } from '../kernel/netns.ts'
 import type { Op } from '../kernel/operation.ts'
-import { isLinkGone } from '../kernel/proc.ts'
+import { isLinkGone, linkExists, readSysctl } from '../kernel/proc.ts'
 import { writeHostSysctl } from '../kernel/sysctls.ts'
 import type { Step, StepName } from './order.ts'
 import { type Command, type Output, type Run, runnerUntil } from './runner.ts'
@@ -46,6 +46,9 @@ export interface Machine {
   run(steps: readonly Step[], options: RunOptions): Promise<Outcome>
   /** Runs a program that looks at something, or a delegated plugin. */
   ask: Run
+  /** What /proc tells of the host without a process (kernel/proc.ts). */
+  linkExists(name: string): boolean
+  readSysctl(key: string): string | undefined
   /** The same machine with more time and without the signal that ends the call: for undoing what was made. */
   forUndoing(): Machine
   /** Ends tools that were started early and not used. */
@@ -101,6 +104,8 @@ export function machineWith(run: Run, undoing?: Machine): Machine {
     },
     run: (steps, options) => runSteps(runOrTake, steps, options),
     ask: run,
+    linkExists,
+    readSysctl,
     forUndoing: () => undoing ?? machine,
     discard: async () => {
       const unused = [...waiting]

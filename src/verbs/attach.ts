@@ -18,8 +18,7 @@ import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
 import { elementOps, type Op } from '../kernel/operation.ts'
-import { linkExists, readSysctl } from '../kernel/proc.ts'
-import type { Outcome } from '../process/machine.ts'
+import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
 import { isSetUp, setUpNetwork } from './set-up.ts'
@@ -43,7 +42,7 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
       netns,
       context,
     )
-    if (outcome.failed === undefined && provesSharedParts(outcome, spec, network))
+    if (outcome.failed === undefined && provesSharedParts(outcome, spec, network, context.machine))
       return await finishAttach(spec, outcome, netns, context)
     if (outcome.failed === undefined) {
       // Everything of this pod is there: the set-up repairs what it shares, and its record is among the live ones.
@@ -95,12 +94,12 @@ function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
   return [...links.map((dev): Op => ({ place: 'host', kind: 'link.show', dev, why: `see ${dev}` })), ...tables]
 }
 
-function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec): boolean {
+function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec, machine: Machine): boolean {
   const keep = keepNetworkOps(network)
   const keys = keep.flatMap((op) => (op.kind === 'sysctl.set' ? [op.key] : []))
   const observed = {
     host: { links: readLinks(readDocuments(printed.get('links') ?? '')), routes: [] },
-    hostSysctls: new Map(keys.map((key) => [key, readSysctl(key)])),
+    hostSysctls: new Map(keys.map((key) => [key, machine.readSysctl(key)])),
   }
   if (keep.some((op) => differencesOf(op, observed).length > 0)) return false
   const hasAccept = network.accept !== undefined
@@ -124,9 +123,9 @@ async function runOps(spec: Spec, ops: readonly Op[], netns: OpenNetns, { machin
   let outcome = await machine.run(stepsToAdd(ops), { netns })
   const printed = new Map(outcome.printed)
   const { failed } = outcome
-  if (failed?.reason === 'exists' && isStaleLink(spec, failed.op)) {
+  if (failed?.reason === 'exists' && isStaleLink(spec, failed.op, machine)) {
     // Left from a state directory that was removed: nobody else's link has our name.
-    const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(linkExists)
+    const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(machine.linkExists)
     const removals = links.map(
       (dev): Op => ({
         place: 'host',
@@ -159,10 +158,10 @@ async function runOps(spec: Spec, ops: readonly Op[], netns: OpenNetns, { machin
   return outcome
 }
 
-function isStaleLink(spec: Spec, op: Op | undefined): boolean {
+function isStaleLink(spec: Spec, op: Op | undefined, machine: Machine): boolean {
   return (
     (op?.kind === 'veth.add' || op?.kind === 'ifb.add') &&
-    linkExists(op.name) &&
+    machine.linkExists(op.name) &&
     op.name !== spec.network?.bridge?.vlanGateway?.name
   )
 }
@@ -175,7 +174,7 @@ function isIpv6Off({ failed }: Outcome): boolean {
 
 /** Takes back what a failed attempt made, before the network is set up. */
 async function undoAttempt(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
-  const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(linkExists)
+  const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(machine.linkExists)
   const ops = links.map(
     (dev): Op => ({ place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why: `remove ${dev}` }),
   )

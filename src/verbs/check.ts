@@ -18,7 +18,7 @@ import { otherVersionOf } from '../kernel/elements.ts'
 import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
-import { type Observed, type ObservedTable, valueDifference } from '../kernel/observed.ts'
+import { type Observed, type ObservedTable, type Place, valueDifference } from '../kernel/observed.ts'
 import { elementOps, type Op } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
@@ -92,6 +92,20 @@ async function compare(
   return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
 }
 
+/** The part of CHECK inside a pod. `result`: what plugins have said of it last. `hasAddress`: the interface has one. */
+export async function compareInPod(
+  spec: Spec,
+  result: Result | undefined,
+  netns: OpenNetns,
+  machine: Machine,
+): Promise<{ readonly found: readonly string[]; readonly pod: Place | undefined }> {
+  const call = { netns: netns.identity.path }
+  const { spec: wanted } = spec.mode === 'chained' || result === undefined ? { spec } : expectedSpec(spec, result, call)
+  const ops = opsOf(wanted).filter(({ place, kind }) => place === 'pod' || kind === 'veth.add')
+  const { pod, podSysctls } = await lookAtPod(machine, netns, podQuestion(ops))
+  return { found: differencesIn(ops, { pod, podSysctls }), pod }
+}
+
 /** A device of the host was not made by an operation that could be compared. */
 function deviceDifferences({ device, pod }: Spec, observed: Observed): readonly string[] {
   const link = device && pod && observed.pod?.links.get(pod.name)
@@ -115,7 +129,11 @@ function missingReservations({ id, mode, addresses, hostPorts }: Spec): readonly
 }
 
 /** The spec with what prevResult says of the interface by now, and what prevResult does not have at all. */
-function expectedSpec(spec: Spec, result: Result, { netns }: Call): { spec: Spec; missing: readonly string[] } {
+function expectedSpec(
+  spec: Spec,
+  result: Result,
+  { netns }: Pick<Call, 'netns'>,
+): { spec: Spec; missing: readonly string[] } {
   const { pod, host } = spec
   if (pod === undefined) return { spec, missing: [] }
   const at = result.interfaces.findIndex(({ name, sandbox }) => name === pod.name && sandbox)
@@ -168,13 +186,11 @@ async function look(ops: readonly Op[], spec: Spec, netns: OpenNetns, machine: M
   ])
   if (spec.macvlan !== undefined) hostLinks.add(spec.macvlan.master)
   const queueLinks = new Set(ops.flatMap((op) => (toolOf(op) === 'tc' && 'dev' in op ? [op.dev] : [])))
-  const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'pod' ? [op.key] : []))
   const hostKeys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'host' ? [op.key] : []))
-  const ruleFamilies = [...new Set(ops.flatMap((op) => (op.kind === 'rule.add' ? [familyOf(op.from)] : [])))]
   const hasHostRoutes = ops.some((op) => op.kind === 'route.add' && op.place === 'host')
   const [host, inPod, tables, queues, vlans] = await Promise.all([
     lookAtHost(machine, [...hostLinks], hasHostRoutes),
-    lookAtPod(machine, netns, { ruleFamilies, keys: podKeys }),
+    lookAtPod(machine, netns, podQuestion(ops)),
     lookAtTables(ops, machine),
     queueLinks.size === 0 ? undefined : lookAtQueues(machine, [...queueLinks]),
     ops.some((op) => toolOf(op) === 'bridge') ? lookAtVlans(machine) : undefined,
@@ -187,6 +203,12 @@ async function look(ops: readonly Op[], spec: Spec, netns: OpenNetns, machine: M
     ...(queues ? { queues } : {}),
     ...(vlans ? { vlans } : {}),
   }
+}
+
+function podQuestion(ops: readonly Op[]) {
+  const keys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'pod' ? [op.key] : []))
+  const ruleFamilies = [...new Set(ops.flatMap((op) => (op.kind === 'rule.add' ? [familyOf(op.from)] : [])))]
+  return { keys, ruleFamilies }
 }
 
 async function lookAtTables(ops: readonly Op[], machine: Machine): Promise<ReadonlyMap<TableFamily, ObservedTable>> {

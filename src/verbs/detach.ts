@@ -225,7 +225,7 @@ async function removeFromKernel(
   try {
     errors.push(...(await bringDeviceHome(spec, netns, context)))
     const present = withoutLostLink(withoutOthersElements(spec))
-    const links = ownLinks(present).filter(linkExists)
+    const links = ownLinks(present).filter(machine.linkExists)
     const group = 0x40000000 + process.pid
     const ops = undoOf(present, links, group).filter((op) => op.place === 'host' || netns !== undefined)
     const { errors: refused } = await machine.run(stepsToRemove(ops), { netns, goesOn: true, endsEarly })

@@ -11,17 +11,17 @@ import { everyElement } from '../drivers/every-element.ts'
 import { bridgeMac, isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
 import { type BridgeSpec, isSameNetwork, type NetworkSpec, type Spec } from '../drivers/spec.ts'
 import { unique } from '../drivers/subnets.ts'
-import { settleAccepts } from '../features/host-accept.ts'
+import { missingAccepts, settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
 import { differencesOf } from '../kernel/batch.ts'
 import { readShownTable } from '../kernel/elements.ts'
-import { lookAtHost, lookAtQueues } from '../kernel/look.ts'
+import { lookAtHost, lookAtQueues, lookAtTable } from '../kernel/look.ts'
 import { CommandError } from '../kernel/messages.ts'
 import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
-import type { ObservedLink, Place } from '../kernel/observed.ts'
+import type { ObservedLink, ObservedQueue, Place } from '../kernel/observed.ts'
 import { elementOps, mainTable, type Op } from '../kernel/operation.ts'
-import { machineId } from '../kernel/proc.ts'
+import { machineId, readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
 import { readableText } from '../state/files.ts'
@@ -39,21 +39,28 @@ import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
 import { openGuards, removeBridges } from './remove-network.ts'
 
-/** What a set-up did, for `trestle restore`. */
+/** What is not as it was set up. */
 export interface SetUpReport {
-  readonly networks: readonly NetworkSpec[]
-  /** What did not hold, in words. */
-  readonly repaired: readonly string[]
+  /** In words, everything once. */
+  readonly missing: readonly string[]
+  readonly differences: readonly { readonly op: Op; readonly found: readonly string[] }[]
+  /** Accepts in other firewalls. */
+  readonly accepts: readonly string[]
   /** Live pods whose link on the host is gone: nothing gives it back. */
   readonly lost: readonly AttachmentRecord[]
+  /** Pods that are gone: a DEL or `trestle gc` removes what is left of them. */
+  readonly ended: readonly AttachmentRecord[]
 }
 
 /** What a set-up is about to do. */
-export interface SetUpPlan {
+interface SetUpPlan {
   readonly networks: readonly NetworkSpec[]
-  readonly ops: readonly Op[]
-  readonly repaired: readonly string[]
-  readonly lost: readonly AttachmentRecord[]
+  readonly linkOps: readonly Op[]
+  readonly ruleOps: readonly Op[]
+  readonly host: Place
+  readonly queues: ReadonlyMap<string, ObservedQueue>
+  readonly records: readonly AttachmentRecord[]
+  readonly live: readonly AttachmentRecord[]
   /** Bridges of ours that no network has any more. */
   readonly unused: readonly BridgeSpec[]
 }
@@ -72,53 +79,76 @@ export async function setUpNetwork(wanted: NetworkSpec, context: Context): Promi
   })
 }
 
-/** The same for all that is written down: after a flush, or after another program's change. */
-export async function restoreNetworks(context: Context): Promise<SetUpReport> {
+/** The same for all that is written down, where something is missing. `isDry`: changes nothing. */
+export async function restoreNetworks(context: Context, isDry = false): Promise<SetUpReport> {
   const lock = { file: machineLockFile(), purpose: 'restore all networks', deadline: context.deadline }
-  return await withLock(lock, () => setUpAll(undefined, context))
+  return await withLock(lock, async () => {
+    const { machine } = context
+    if (isStateLost() && !isDry) await recoverLostState(machine)
+    const plan = await planSetUp(undefined, machine)
+    const differences = await differencesIn(plan, machine)
+    const accepts = plan.networks.some(({ accept }) => accept !== undefined) ? await missingAccepts(machine) : []
+    const missing = [...new Set([...differences.flatMap(({ found }) => found), ...accepts])]
+    if (missing.length > 0 && !isDry) await applySetUp(plan, machine)
+    const lost = plan.live.filter(({ spec }) => spec?.host !== undefined && !plan.host.links.has(spec.host.name))
+    return { missing, differences, accepts, lost, ended: plan.records.filter(isDead) }
+  })
 }
 
-async function setUpAll(wanted: NetworkSpec | undefined, context: Context): Promise<SetUpReport> {
-  const { machine } = context
+async function setUpAll(wanted: NetworkSpec, { machine }: Context): Promise<SetUpPlan> {
   if (isStateLost()) await recoverLostState(machine)
   const plan = await planSetUp(wanted, machine)
-  if (plan.unused.length > 0) await removeBridges(plan.unused, machine)
-  await runSetUp(machine, plan)
-  await settleAccepts(machine, plan.networks)
-  markState()
+  await applySetUp(plan, machine)
   return plan
 }
 
+async function applySetUp(plan: SetUpPlan, machine: Machine): Promise<void> {
+  if (plan.unused.length > 0) await removeBridges(plan.unused, machine)
+  await runSetUp(machine, [...plan.linkOps, ...plan.ruleOps])
+  await settleAccepts(machine, plan.networks)
+  markState()
+}
+
 /** Decides what is to be done, by one look. */
-export async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Promise<SetUpPlan> {
+async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Promise<SetUpPlan> {
   const records = allRecords()
   const known = knownNetworks(records)
-  const before = wanted && known.find((network) => isSameNetwork(network, wanted))
+  const isWanted = (network: NetworkSpec) => wanted !== undefined && isSameNetwork(network, wanted)
+  const before = known.find(isWanted)
+  const others = known.filter((network) => !isWanted(network))
   const live = records.filter(
     (record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record),
   )
   const host = await lookAtHost(machine, 'all', true)
-  const own =
-    wanted &&
-    decideNetwork(wanted, before, { live, others: known.filter((network) => !isSameNetwork(network, wanted)), host })
-  const networks = [
-    ...known.filter((network) => wanted === undefined || !isSameNetwork(network, wanted)),
-    ...(own ? [own] : []),
-  ]
+  const own = wanted && decideNetwork(wanted, before, { live, others, host })
+  const networks = [...others, ...(own ? [own] : [])]
   const specs = live.flatMap(({ spec }) => spec ?? [])
   // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
-  const isUsed = (network: NetworkSpec) =>
-    network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network))
+  const used = networks.filter(
+    (network) =>
+      network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network)),
+  )
   const made = new Set<string | undefined>()
+  const queues = await queuesOf(specs, host, machine)
   const linkOps = [
-    ...networks.filter(isUsed).flatMap((network) => networkOps(network, specs, host, made)),
-    ...(await missingHostOps(specs, host, machine)),
+    ...used.flatMap((network) => networkOps(network, specs, host, made)),
+    ...missingHostOps(specs, host, queues),
   ]
-  const ruleOps = await rulesAgain(networks.filter(isUsed), specs, machine)
-  const repaired =
-    wanted === undefined ? linkOps.filter((op) => differencesOf(op, { host }).length > 0).map(({ why }) => why) : []
-  const lost = live.filter(({ spec }) => spec?.host !== undefined && !host.links.has(spec.host.name))
-  return { networks, ops: [...linkOps, ...ruleOps], repaired, lost, unused: unusedBridges(before, own, networks, host) }
+  const ruleOps = await rulesAgain(used, specs, machine)
+  return { networks, linkOps, ruleOps, host, queues, records, live, unused: unusedBridges(before, own, networks, host) }
+}
+
+/** What does not hold of links, settings and rules. */
+async function differencesIn({ linkOps, ruleOps, host, queues }: SetUpPlan, machine: Machine) {
+  const keys = linkOps.flatMap((op) => (op.kind === 'sysctl.set' ? [op.key] : []))
+  const hostSysctls = new Map(keys.map((key) => [key, readSysctl(key)]))
+  const seen = await Promise.all(
+    (['inet', 'bridge'] as const).map(async (family) => [family, await lookAtTable(machine, family)] as const),
+  )
+  const tables = new Map(seen.flatMap(([family, table]) => (table === undefined ? [] : [[family, table] as const])))
+  const observed = { host, hostSysctls, tables, queues }
+  const all = [...linkOps, ...ruleOps].map((op) => ({ op, found: differencesOf(op, observed) }))
+  return all.filter(({ found }) => found.length > 0)
 }
 
 /** The network as it is to be: `wanted`, with what was learned before. */
@@ -389,16 +419,26 @@ function staleAddressOps(network: NetworkSpec, bridge: BridgeSpec, host: Place):
   }))
 }
 
+/** The queues of links with a limit that are there. */
+async function queuesOf(specs: readonly Spec[], host: Place, machine: Machine) {
+  const limited = specs.flatMap(({ bandwidth, host: end, chained }) =>
+    bandwidth === undefined || (end === undefined && chained === undefined)
+      ? []
+      : [bandwidth.link, ...(bandwidth.egress ? [bandwidth.egress.ifb] : [])],
+  )
+  const names = limited.filter((name) => host.links.has(name))
+  return names.length === 0 ? new Map<string, ObservedQueue>() : await lookAtQueues(machine, names)
+}
+
 /** What live pods have lost on the host: settings, addresses and routes of their links, and queues. */
-async function missingHostOps(specs: readonly Spec[], host: Place, machine: Machine): Promise<readonly Op[]> {
+function missingHostOps(
+  specs: readonly Spec[],
+  host: Place,
+  queues: ReadonlyMap<string, ObservedQueue>,
+): readonly Op[] {
   const there = specs.filter(
     (spec) => spec.host !== undefined && spec.kept === undefined && host.links.has(spec.host.name),
   )
-  const limited = [...there, ...specs.filter(({ chained }) => chained !== undefined)].flatMap(({ bandwidth }) =>
-    bandwidth === undefined ? [] : [bandwidth.link, ...(bandwidth.egress ? [bandwidth.egress.ifb] : [])],
-  )
-  const names = limited.filter((name) => host.links.has(name))
-  const queues = names.length === 0 ? new Map() : await lookAtQueues(machine, names)
   const ops: Op[] = []
   for (const spec of there) {
     for (const op of opsOf(spec)) {
@@ -456,7 +496,7 @@ async function seeTable(machine: Machine, table: TableFamily) {
   return output.code === 0 ? readShownTable(output.stdout) : undefined
 }
 
-async function runSetUp(machine: Machine, { ops }: SetUpPlan): Promise<void> {
+async function runSetUp(machine: Machine, ops: readonly Op[]): Promise<void> {
   const outcome = await machine.run(stepsToAdd(ops), {})
   if (outcome.failed === undefined) return
   const { error, op, reason } = outcome.failed

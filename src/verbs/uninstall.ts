@@ -9,7 +9,7 @@ import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
 import type { Op } from '../kernel/operation.ts'
 import { stepsToRemove } from '../process/order.ts'
-import { removeFile } from '../state/files.ts'
+import { isTaken, removeFile } from '../state/files.ts'
 import { machineLockFile, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import { type AttachmentRecord, allRecords, knownNetworks } from '../state/records.ts'
@@ -18,33 +18,38 @@ import { detachAll } from './gc.ts'
 import { removeBridges } from './remove-network.ts'
 
 export interface UninstallPlan {
-  readonly pods: readonly AttachmentRecord[]
+  readonly records: readonly AttachmentRecord[]
   readonly bridges: readonly BridgeSpec[]
   readonly tables: readonly ('inet' | 'bridge')[]
-  /** In words, for a dry run. */
-  readonly lines: readonly string[]
+  /** In words: what is removed, and bridges of others that stay. */
+  readonly removes: readonly string[]
+  readonly stays: readonly string[]
 }
 
 /** What would be removed. */
 export async function planUninstall({ machine }: Context): Promise<UninstallPlan> {
-  const [pods, { links }] = [allRecords(), await lookAtHost(machine, 'all')]
-  const known = knownNetworks(pods).flatMap(({ bridge }) => bridge ?? [])
-  const bridges = known.filter(({ name, isForeign }) => !isForeign && links.get(name)?.alias === ownBridgeAlias)
-  const tables = (
-    await Promise.all(
-      (['inet', 'bridge'] as const).map(async (table) => ((await lookAtTable(machine, table)) ? [table] : [])),
-    )
-  ).flat()
-  const lines = [
-    ...pods.map(({ id }) => `attachment ${id.ifName} of container ${id.containerId} (network ${id.network})`),
+  const records = allRecords()
+  const { links } = await lookAtHost(machine, 'all')
+  const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))
+  const isOurs = ({ name, isForeign }: BridgeSpec) => !isForeign && links.get(name)?.alias === ownBridgeAlias
+  const bridges = known.filter(isOurs)
+  const tables: ('inet' | 'bridge')[] = []
+  for (const table of ['inet', 'bridge'] as const)
+    if ((await lookAtTable(machine, table)) !== undefined) tables.push(table)
+  const accepts = readAcceptPlaces().map(
+    ({ family, table, chain }) => `accept of mark ${acceptMarkText} in nft chain ${family} ${table} ${chain}`,
+  )
+  const removes = [
+    ...records.map(({ id }) => `attachment ${id.ifName} of container ${id.containerId} (network ${id.network})`),
     ...bridges.map(({ name }) => `link ${name}`),
-    ...readAcceptPlaces().map(
-      ({ family, table, chain }) => `accept of mark ${acceptMarkText} in nft chain ${family} ${table} ${chain}`,
-    ),
+    ...accepts,
     ...tables.map((table) => `nft table ${table} ${tableName}`),
-    `directory ${stateRoot()}`,
+    ...(isTaken(stateRoot()) ? [`directory ${stateRoot()}`] : []),
   ]
-  return { pods, bridges: unique(bridges), tables, lines }
+  const stays = known
+    .filter((bridge) => links.has(bridge.name) && !isOurs(bridge))
+    .map(({ name }) => `bridge ${name}: another program made it`)
+  return { records, bridges, tables, removes, stays }
 }
 
 function unique(bridges: readonly BridgeSpec[]): readonly BridgeSpec[] {
@@ -53,12 +58,12 @@ function unique(bridges: readonly BridgeSpec[]): readonly BridgeSpec[] {
 
 /** Removes it. The state goes only when nothing has failed. */
 export async function uninstall(
-  { pods, bridges, tables }: UninstallPlan,
+  { records, bridges, tables }: UninstallPlan,
   context: Context,
 ): Promise<readonly CniError[]> {
   const { machine, deadline } = context
   const errors = [
-    ...(await detachAll(pods, context, { path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':'), stdin: '' })),
+    ...(await detachAll(records, context, { path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':'), stdin: '' })),
   ]
   await withLock({ file: machineLockFile(), purpose: 'uninstall', deadline, isDispensable: true }, async () => {
     errors.push(...(await removeBridges(bridges, machine)))

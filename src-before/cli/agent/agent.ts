@@ -3,14 +3,12 @@
 
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { orElse } from '../../cni/error.ts'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
 import { stateRoot } from '../../system/files/state.ts'
+import { ownBridges, sweep } from '../../core.ts'
 import { writeAgentProblems } from '../../system/store/agent-problems.ts'
-import { allNetworks } from '../../system/store/records.ts'
-import { sweep } from '../gc/gc.ts'
 import { openAccess } from './access.ts'
 import { shrinkHeap } from './heap.ts'
 import { type Log, openLog } from './log.ts'
@@ -212,11 +210,6 @@ function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   return ripe
 }
 
-/** Names of trestle's bridges; undefined while state is unreadable. */
-function ownBridges(): ReadonlySet<string> | undefined {
-  return orElse(() => new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? [])), undefined)
-}
-
 function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): void {
   metrics.rounds.inc()
   metrics.roundSeconds.set(tookMs / 1000)
@@ -283,10 +276,9 @@ function removedDirectory({ confDir, binDir }: Settings): string | undefined {
 async function collectGarbage({ settings, log, metrics }: Life): Promise<void> {
   const request = { endpoint: settings.runtimeEndpoint, isAsked: true }
   const found = await sweep({ ...request, isApplied: false }, () => undefined)
-  const all = [...found.verdicts, ...found.reservations, ...found.orphans]
-  const count = (verdict: string) => all.filter((each) => each.verdict === verdict).length
+  const count = (verdict: string) => found.judged.filter((each) => each.verdict === verdict).length
   metrics.orphans.set(count('report'))
-  if (found.living.listed === undefined || count('collect') + found.inTheWay.length === 0) return
+  if (!found.isComplete || count('collect') === 0) return
   const { collected, failures } = await sweep({ ...request, isApplied: true }, () => undefined)
   metrics.collected.inc(count('collect'))
   log('info', 'garbage collected', { attachments: collected, all: count('collect'), failures })

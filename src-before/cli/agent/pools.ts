@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The use of the node's ranges, from files, for the metrics and for the problem of a range that is nearly full.
 
-import type { CallContext } from '../../commands/call/context.ts'
-import { isDead } from '../../commands/teardown/attachments.ts'
+import { capacity, countedAddresses, isLeaked, reservedAddresses } from '../../core.ts'
 import { isNearlyFull, type PoolLook, type PoolUse, type Problem, poolProblems } from '../../plan/agent/problem.ts'
-import { capacity, countedOf } from '../../plan/ipam/allocate.ts'
-import { networkFiles } from '../../system/files/state.ts'
-import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readOwn } from '../lint/own-plugin.ts'
 import type { RoundInput } from './round.ts'
 
@@ -18,29 +14,22 @@ export function poolUse(network: string, podCidrs: readonly string[]): readonly 
 /** Counts addresses in whole rounds only, since pods come and go between rounds. */
 export function lookAtPools(
   { known, settings, isWhole }: RoundInput,
-  context: CallContext,
   podCidrs: readonly string[],
 ): readonly Problem[] {
   const before = known.pools ?? []
-  if (isWhole && podCidrs.length > 0) known.pools = nearlyFull(context, { network: settings.network, podCidrs }, before)
+  if (isWhole && podCidrs.length > 0) known.pools = nearlyFull({ network: settings.network, podCidrs }, before)
   return poolProblems(settings.node, known.pools ?? [])
 }
 
 /** The ranges that are nearly full, with their leaks. `before`: the result of the last look. */
 function nearlyFull(
-  context: CallContext,
   { network, podCidrs }: { readonly network: string; readonly podCidrs: readonly string[] },
   before: readonly PoolLook[],
 ): readonly PoolLook[] {
-  const files = networkFiles(network)
-  const isLeaked = (address: string) => {
-    const record = holderOf(files, address)
-    return record !== undefined && isDead({ file: '', isPending: false, record }, context)
-  }
   return poolsOf(network, podCidrs).flatMap(({ range, addresses, total }) => {
     const use = { range, taken: addresses.length, total }
     const was = before.some((each) => each.range === range)
-    return isNearlyFull(use, was) ? [{ ...use, leaked: addresses.filter(isLeaked) }] : []
+    return isNearlyFull(use, was) ? [{ ...use, leaked: addresses.filter((address) => isLeaked(network, address)) }] : []
   })
 }
 
@@ -49,10 +38,10 @@ function poolsOf(network: string, podCidrs: readonly string[]) {
   const plugin = { conf: { type: 'trestle', podcidr: [...podCidrs] }, steps: [], index: 0 }
   const ipam = readOwn(plugin, { name: network, version: '1.0.0' }).conf?.ipam
   if (ipam?.kind !== 'pool') return []
-  const taken = takenAddresses(networkFiles(network), ipam.cooldownS)
+  const taken = new Set(reservedAddresses(network))
   return ipam.rangeSets.map((set) => ({
     range: set[0]?.subnet ?? '',
-    addresses: countedOf(set, ipam.exclude, taken),
+    addresses: countedAddresses(set, ipam.exclude, taken),
     total: Number(capacity(set, ipam.exclude)),
   }))
 }

@@ -4,11 +4,8 @@
 
 import { bareAddress } from '../../cni/address.ts'
 import { toCniError } from '../../cni/error.ts'
-import { setCluster } from '../../commands/attach/cluster.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
-import { removeFormer } from '../../commands/teardown/remove-network.ts'
-import { restore } from '../../commands/verbs/restore.ts'
-import { driverOf } from '../../drivers/drivers.ts'
+import { allNetworks, allRecords, readCluster, removeUnused, restore, setCluster } from '../../core.ts'
 import type { Cluster } from '../../features/cluster.ts'
 import type { Mode } from '../../model/attachment.ts'
 import type { ClusterNode } from '../../plan/agent/cluster-node.ts'
@@ -19,8 +16,6 @@ import type { ModeChoice, MtuWanted } from '../../plan/agent/new-pods.ts'
 import type { Here } from '../../plan/agent/node-addresses.ts'
 import type { PoolLook, Problem } from '../../plan/agent/problem.ts'
 import type { NodeRoute, RoutePlan } from '../../plan/agent/routes.ts'
-import { readCluster } from '../../system/store/cluster.ts'
-import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { addressOf } from './access.ts'
 import {
   missingPrograms,
@@ -33,7 +28,7 @@ import {
 import type { Log } from './log.ts'
 import { type KeptMemory, keepMemory, readMemory } from './memory.ts'
 import type { Metrics } from './metrics.ts'
-import { isSetUpWith, lookAtMode, lookAtMtu, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
+import { isSetUpWith, lookAtMode, lookAtMtu, lookAtPlace, type Place } from './new-pods.ts'
 import { lookAtPools } from './pools.ts'
 import {
   type LookedRoutes,
@@ -120,7 +115,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
     problems.push(...(await settleCluster(input, input.nodes, attempt)))
   else problems.push(...(await keepRoutes(input, attempt)))
   if (input.isWhole) await attempt('repair', () => repair(input))
-  await attempt('pools', async () => lookAtPools(input, contextOf(input), podCidrs))
+  await attempt('pools', async () => lookAtPools(input, podCidrs))
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
   await attempt('programs', async () => missingPrograms(input))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
@@ -220,7 +215,7 @@ async function settleCluster(
     // A full disk must not stop the rest.
     attempt('memory', async () => keepMemory(input, view, memory)),
   ])
-  if (isWhole) await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
+  if (isWhole) await attempt('earlier ranges', () => removeEarlier(input, view))
   return [...(known.routeProblems ?? []), ...view.problems]
 }
 
@@ -263,7 +258,7 @@ async function settlePlace(input: RoundInput, podCidrs: readonly string[]): Prom
   const mode = modeNow(input)
   const from = [mode, podCidrs.join()]
   if (isWhole || known.place === undefined || !from.every((each, at) => each === known.place?.from[at]))
-    known.place = { from, value: await lookAtPlace(contextOf(input), settings, { mode, podCidrs }) }
+    known.place = { from, value: lookAtPlace(settings, { mode, podCidrs }) }
   return known.place.value.problems
 }
 
@@ -283,7 +278,7 @@ function viewOf(input: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memo
 }
 
 function routeRules(input: RoundInput): RouteRules {
-  return { isRouted: driverOf({ mode: modeNow(input) }).isRouted, allowOverlap: isOverlapAllowed(input) }
+  return { isRouted: modeNow(input) === 'ptp', allowOverlap: isOverlapAllowed(input) }
 }
 
 function isOverlapAllowed({ known }: RoundInput): boolean {
@@ -299,7 +294,7 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
 async function settleRules(input: RoundInput, view: ClusterView): Promise<readonly Problem[]> {
   const { known } = input
   known.cluster = madeFrom(known.cluster, [view], () => clusterOf(view))
-  await setCluster(contextOf(input), known.cluster.value)
+  await setCluster(known.cluster.value)
   return []
 }
 
@@ -309,27 +304,24 @@ function clusterOf({ pods, peers }: ClusterView): Cluster {
   return { pods, peers: [...ranges].sort(), addresses: [...new Set(addresses)].sort() }
 }
 
-/**
- * Removes bridges and rules of an earlier range after its last pod, since another node may get the range; likewise
- * those of another mode, and a second bridge of today's range.
- */
-async function removeEarlier(input: RoundInput, { own, pods }: ClusterView, memory: Memory) {
+/** Removes the network as it was set up, once it has no pods, where ranges or mode are others by now. */
+async function removeEarlier(input: RoundInput, { own }: ClusterView) {
   const { network } = input.settings
-  const hasBridge = !driverOf({ mode: modeNow(input) }).isRouted
-  const over = memory.own.filter((range) => !pods.includes(range))
-  if (own.length === 0 || (over.length === 0 && !strayBridges(network) && !isOfOtherMode(network, hasBridge))) return []
-  const links = await removeFormer(contextOf(input), { network, over, today: own, hasBridge })
-  if (links.length > 0) input.log('info', 'removed what was for earlier ranges', { links, ranges: over })
+  const setUp = allNetworks().find(({ name }) => name === network)
+  const hasOther = setUp?.ranges?.some((range) => !own.includes(range)) || (setUp && isOfOtherMode(setUp, input))
+  if (own.length === 0 || !hasOther || allRecords().some(({ record }) => record.key.network === network)) return []
+  const links = await removeUnused(network)
+  input.log('info', 'removed what was for earlier ranges', { links, ranges: setUp?.ranges ?? [] })
   return []
 }
 
-function isOfOtherMode(network: string, hasBridge: boolean): boolean {
-  return allNetworks().some(({ name, bridge }) => name === network && (bridge !== undefined) !== hasBridge)
+function isOfOtherMode({ bridge }: { readonly bridge?: unknown }, input: RoundInput): boolean {
+  return (bridge !== undefined) !== (modeNow(input) !== 'ptp')
 }
 
 /** Makes missing parts of the state again, by the code of `trestle restore`. */
 async function repair(input: RoundInput): Promise<readonly Problem[]> {
-  const { missing } = await restore(contextOf(input), true)
+  const { missing } = await restore(true)
   if (missing.length === 0) return []
   input.metrics.repairs.inc(missing.length)
   input.log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })

@@ -6,7 +6,7 @@ import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { oneLine, toCniError } from '../../cni/error.ts'
 import { type CallContext, openContext } from '../../commands/call/context.ts'
-import { uninstall } from '../../commands/verbs/uninstall.ts'
+import { uninstallAll } from '../../core.ts'
 import { removalsOf } from '../../plan/agent/routes.ts'
 import { readText, writeText } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
@@ -49,7 +49,7 @@ export async function runUninstall(settings: Settings, signal: AbortSignal): Pro
 /** Returns the obstacle; undefined when nothing is left. Throws CniError when the look fails. */
 async function removeEverything(settings: Settings, log: Log, signal: AbortSignal): Promise<string | undefined> {
   const context = openContext(signal)
-  const before = await uninstall(context, false)
+  const before = await uninstallAll(false)
   if (before.live.length > 0) return attachedText(before.live)
   const conflist = `${settings.confDir}/${settings.confName}`
   const kept = readText(conflist)
@@ -67,7 +67,7 @@ async function removeEverything(settings: Settings, log: Log, signal: AbortSigna
 
 /** Removes all but the configuration, and returns what it was, or the obstacle. Throws CniError when the look fails. */
 async function removeAll(settings: Settings, context: CallContext) {
-  const { live, removes, stays, failures } = await uninstall(context, true)
+  const { live, removes, stays, failures } = await uninstallAll(true)
   if (live.length > 0) return attachedText(live)
   if (failures.length > 0) return `could not remove everything: ${failures.join('; ')}`
   const routes = await removeRoutes(context, settings.node)

@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, statSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { orElse } from '../../cni/error.ts'
+import { readAcceptPlaces } from '../../core.ts'
 import { type ChainPlace, samePlace } from '../../features/accept-place.ts'
 import { deletedByOthers, hadAccept } from '../../plan/agent/kernel-news.ts'
-import { readMarkAccept } from '../../system/firewalls/mark-accept.ts'
 import { isAwaited, onHost, pathWithTools } from '../../system/process/programs.ts'
 
 const againMs = 5000
@@ -141,5 +141,5 @@ export function openAcceptNews(signal: AbortSignal, ask: () => void): AcceptNews
 
 /** The accept's chains by the state; none while the state is unreadable. */
 function acceptPlaces(): readonly ChainPlace[] {
-  return orElse(() => readMarkAccept()?.places ?? [], [])
+  return orElse(() => readAcceptPlaces().map((place) => ({ kind: 'nft', ...place }) as ChainPlace), [])
 }

@@ -4,8 +4,7 @@
 
 import { messageWithId, toCniError } from '../../cni/error.ts'
 import { atLeast, isSupported } from '../../cni/result.ts'
-import { openContext } from '../../commands/call/context.ts'
-import { attachmentsForGc } from '../../commands/verbs/gc.ts'
+import { allRecords } from '../../core.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'
@@ -58,7 +57,9 @@ function validIn(text: string): readonly ValidAttachment[] {
 /** The attachments that GC of a plugin of trestle judges. */
 async function knownToTrestle(list: NetworkList): Promise<readonly Known[]> {
   const isAsked = hasGc(list) && list.plugins.some(({ type }) => isOwnType(type))
-  return isAsked ? await attachmentsForGc(openContext(new AbortController().signal), list.name) : []
+  if (!isAsked) return []
+  const own = allRecords().filter(({ record }) => record.key.network === list.name)
+  return own.map(({ record: { key, netns } }) => ({ ...key, netns: netns.path }))
 }
 
 /** The first of each: a list of several plugins of trestle has a record of each. */

@@ -4,9 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
 import { defined } from '../../cni/json.ts'
-import { openContext } from '../../commands/call/context.ts'
-import { restore } from '../../commands/verbs/restore.ts'
-import { type SweepRequest, sweep } from '../gc/gc.ts'
+import { restore, type SweepRequest, sweep } from '../../core.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { type Finding, listDiagnoses, wordsOf } from '../shell/findings.ts'
 import { type Progress, print, withProgress } from '../shell/output.ts'
@@ -214,7 +212,7 @@ async function fix(
   const isAny = (ids: readonly string[]) => findings.some(({ id }) => ids.includes(id))
   const done: string[] = []
   if (isAny(restored)) {
-    const { missing } = await restore(openContext(new AbortController().signal), true)
+    const { missing } = await restore(true)
     done.push(...missing.map((text) => `restored: ${text}`))
   }
   if (isAny(collected)) {

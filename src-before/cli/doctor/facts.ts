@@ -5,8 +5,8 @@ import type { ErrorId } from '../../cni/error-code.ts'
 import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import type { AttachmentVerdict, OrphanVerdict, ReservationVerdict } from '../../plan/recovery/verdicts.ts'
-import type { PodSandbox } from '../gc/gc.ts'
+import type { Judged } from '../../core.ts'
+import type { PodSandbox } from '../node/runtime-list.ts'
 import type { Prediction } from '../lint/predict.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
@@ -134,23 +134,15 @@ export interface PodName {
 
 export interface StateFacts {
   readonly differences: readonly Difference[]
-  readonly state: readonly string[]
   readonly accepts: readonly string[]
   readonly lost: readonly PodName[]
-  readonly elsewhere: readonly string[]
-  /** Live pods with a rebuilt record that lacks links and addresses: these pods are not compared with the kernel. */
-  readonly partial: readonly PodName[]
-  /** Live pods whose gateways another gateway has replaced on their bridge, with these gateways as CIDRs. */
-  readonly replaced: readonly (PodName & { readonly gateways: readonly string[] })[]
   /** `isTaken`: what differs is what a sandbox with a network stack of its own takes from the pod's end. */
   readonly pods: readonly (PodName & { readonly found: readonly string[]; readonly isTaken: boolean })[]
   /** Reasons for pods that could not be entered, each reason once, with the number of its pods. */
   readonly podsNotSeen: readonly string[]
   readonly pendingCleanups: readonly AttachmentRecord[]
-  readonly attachments: readonly AttachmentVerdict[]
-  readonly reservations: readonly ReservationVerdict[]
-  readonly orphans: readonly OrphanVerdict[]
-  readonly inTheWay: readonly string[]
+  /** What `trestle gc` would remove or report. */
+  readonly garbage: readonly Judged[]
   readonly damaged: readonly string[]
   readonly ports: readonly { readonly port: string; readonly listener: string; readonly pod: string }[]
   readonly mtus: readonly { readonly pod: string; readonly mtu: number }[]

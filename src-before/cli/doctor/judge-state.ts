@@ -3,7 +3,6 @@
 
 import { isPodLinkName } from '../../model/names.ts'
 import { describeHolder } from '../../model/record.ts'
-import { orphanText, reservationText } from '../../plan/recovery/verdicts.ts'
 import { counted, type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
@@ -24,25 +23,25 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
 
 /** The finding for a difference; forwarding is in judge-kernel.ts. */
 function checkOf({ kind, dev, found }: Difference, bridges: ReadonlySet<string>): Found['id'] | undefined {
-  if (kind === 'forwarding.on') return undefined
-  if (kind.startsWith('nft.')) return 'rules-missing'
-  if (kind.startsWith('qdisc.') || kind.startsWith('filter.') || kind === 'ifb.add') return 'limit-missing'
-  if (kind === 'sysctl.write') return 'setting-differs'
+  if (kind === 'forwarding') return undefined
+  if (kind.startsWith('element.') || kind.startsWith('table.')) return 'rules-missing'
+  if (kind.startsWith('bucket.') || kind.startsWith('redirect.') || kind === 'ifb.add') return 'limit-missing'
+  if (kind === 'sysctl.set') return 'setting-differs'
   // A missing link is reported by the operation that makes it.
-  if (kind === 'link.alias') return found.includes(`${dev} is missing`) ? undefined : 'alias-missing'
-  if (kind === 'hostroute.replace') return 'route-missing'
+  if (kind === 'alias') return found.includes(`${dev} is missing`) ? undefined : 'alias-missing'
+  if (kind === 'route.add') return 'route-missing'
   return bridges.has(dev) || kind === 'bridge.add' ? 'bridge-differs' : 'port-differs'
 }
 
 /** One finding a diagnosis: a flush, or a missing bridge, is one cause of many differences. */
-function differences({ differences: found, accepts, state }: StateFacts, without: readonly string[]): readonly Found[] {
+function differences({ differences: found, accepts }: StateFacts, without: readonly string[]): readonly Found[] {
   // With IPv6 off the addresses are missing: the kernel findings report that.
   const isReported = ({ kind, dev, found: texts }: Difference) =>
-    kind.startsWith('addr.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
+    kind.startsWith('address.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
   const all = found.filter((each) => !isReported(each))
   const bridges = new Set(
     all
-      .filter(({ kind, dev }) => kind === 'bridge.add' || (kind.startsWith('addr.') && !isPodLinkName(dev)))
+      .filter(({ kind, dev }) => kind === 'bridge.add' || (kind.startsWith('address.') && !isPodLinkName(dev)))
       .map(({ dev }) => dev),
   )
   const gone = new Set(all.filter(({ kind }) => kind === 'bridge.add').map(({ dev }) => dev))
@@ -68,11 +67,10 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   return [
     ...ofChecks,
     ...(accepts.length > 0 ? [{ id: 'accept-missing', on: 'another firewall', message: few(accepts) } as const] : []),
-    ...(state.length > 0 ? [{ id: 'state-lacks', on: '/run/trestle', message: few(state) } as const] : []),
   ]
 }
 
-function ofPods({ lost, pods, partial, replaced, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
+function ofPods({ lost, pods, pendingCleanups }: StateFacts): readonly Found[] {
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   const taken = pods.filter((each) => !isLost(each) && each.isTaken)
   return [
@@ -86,14 +84,6 @@ function ofPods({ lost, pods, partial, replaced, elsewhere, pendingCleanups }: S
     ...(taken.length > 0
       ? [{ id: 'addresses-inside', on: 'sandboxes', message: few(taken.map(({ pod }) => pod)) } as const]
       : []),
-    ...replaced.map((each): Found => {
-      const message = `its gateway ${each.gateways.join(' and ')} is not on the bridge any more`
-      return { id: 'gateway-replaced', on: each.pod, message, ...anew(each) }
-    }),
-    ...(partial.length > 0
-      ? [{ id: 'record-partial', on: 'state', message: few(partial.map(({ pod }) => pod)) } as const]
-      : []),
-    ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', message: few(elsewhere) } as const] : []),
     ...pendingCleanups.map((record): Found => {
       return { id: 'pending-cleanup', on: describeHolder(record), message: few(record.pendingCleanup ?? []) }
     }),
@@ -105,48 +95,21 @@ function anew({ sandbox }: PodName): Pick<Found, 'run'> {
   return sandbox === undefined ? {} : { run: `crictl stopp ${shellWord(sandbox)}` }
 }
 
-function orphansAndPending({
-  attachments,
-  reservations,
-  orphans,
-  inTheWay,
-  damaged,
-  pendingCleanups,
-}: StateFacts): readonly Found[] {
-  const pending = new Set(pendingCleanups.map(({ key }) => key.containerId))
-  const dead = attachments.filter(
-    ({ verdict, record }) => verdict === 'collect' && !pending.has(record.key.containerId),
-  )
-  const lost = reservations.filter(({ verdict }) => verdict === 'collect')
-  const links = orphans.filter(({ verdict }) => verdict === 'collect')
-  const unsure = [
-    ...attachments.filter(isReport).map(({ record, why }) => `${describeHolder(record)}: ${why}`),
-    ...reservations.filter(isReport).map(({ reservation, why }) => `${reservationText(reservation)}: ${why}`),
-    ...orphans.filter(isReport).map(({ orphan, why }) => `${orphanText(orphan)}: ${why}`),
-  ]
+function orphansAndPending({ garbage, damaged, pendingCleanups }: StateFacts): readonly Found[] {
+  const pending = new Set(pendingCleanups.map(({ key }) => key.containerId.slice(0, 13)))
+  const textsOf = (part: string) =>
+    garbage
+      .filter((each) => each.part === part && each.verdict === 'collect')
+      .filter(({ text }) => part !== 'attachments' || ![...pending].some((id) => text.includes(id)))
+      .map(({ text, why }) => `${text}: ${why}`)
+  const [dead, lost] = [textsOf('attachments'), textsOf('reservations')]
+  const unsure = garbage.filter(({ verdict }) => verdict === 'report').map(({ text, why }) => `${text}: ${why}`)
   const some = (id: Found['id'], on: string, texts: readonly string[]): readonly Found[] =>
     texts.length === 0 ? [] : [{ id, on, message: few(texts) }]
   return [
-    ...some(
-      'dead-attachments',
-      counted(dead.length, 'attachment'),
-      dead.map((each) => `${describeHolder(each.record)}: ${each.why}`),
-    ),
-    ...some(
-      'reservations-leaked',
-      counted(lost.length, 'reservation'),
-      lost.map((each) => `${reservationText(each.reservation)}: ${each.why}`),
-    ),
-    ...some(
-      'orphans',
-      'the kernel',
-      links.map(({ orphan, why }) => `${orphanText(orphan)}: ${why}`),
-    ),
-    ...some(
-      'reservations-leaked',
-      'state',
-      inTheWay.map((path) => `${path} is no directory`),
-    ),
+    ...some('dead-attachments', counted(dead.length, 'attachment'), dead),
+    ...some('reservations-leaked', counted(lost.length, 'reservation'), lost),
+    ...some('orphans', 'the kernel', textsOf('orphans')),
     ...some('unsure', 'leftovers', unsure),
     ...some('state-damaged', '/run/trestle/damaged', damaged),
   ]
@@ -168,10 +131,6 @@ function mtus({ mtus: all, uplinkMtu }: StateFacts): readonly Found[] {
   const most = Math.max(...larger.map(({ mtu }) => mtu))
   const message = `pods have an MTU of up to ${most} bytes, the way out one of ${uplinkMtu}`
   return [{ id: 'mtu-larger', on: few(larger.map(({ pod }) => pod)), message }]
-}
-
-function isReport({ verdict }: { readonly verdict: string }): boolean {
-  return verdict === 'report'
 }
 
 /** The first texts, and the number of the rest. */

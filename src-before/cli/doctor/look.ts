@@ -3,15 +3,15 @@
 
 import { CniError } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
-import { type CallContext, openContext } from '../../commands/call/context.ts'
+import { openContext } from '../../commands/call/context.ts'
+import { allNetworks } from '../../core.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import { emptyNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { readAgentProblems } from '../../system/store/agent-problems.ts'
-import { allNetworks } from '../../system/store/records.ts'
-import { askRuntime } from '../gc/gc.ts'
+import { askRuntime } from '../node/runtime-list.ts'
 import type { Progress } from '../shell/output.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
 import { type Group, type NodeFacts, type NotLooked, type ProbeFacts, unnamedSource } from './facts.ts'
@@ -71,14 +71,14 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const context = openContext(new AbortController().signal)
   const { run } = context
   const host = await look.at('network', () => observeHost(run, undefined, 'all'), emptyNamespace)
-  const [specs, live] = await look.at('network', () => recorded(context), [[], []])
+  const [specs, live] = await look.at('network', recorded, [[], []])
   const networks = podNetworks({ networks: specs, records: live, configurations, host })
   const plugins = configurations.flatMap((each) => each.plugins)
   // A container may see the node's links, and never has its state.
   const others = await look.at('network', podsOfOthers, [])
   const isStateSeen = hasState() || (why === undefined && hasOwnLinks(host))
   const state = isStateSeen
-    ? await look.asRoot(['network', 'addresses', 'ports'], () => lookAtState(context, listed))
+    ? await look.asRoot(['network', 'addresses', 'ports'], () => lookAtState(listed))
     : undefined
   // If a tool does not run in pods, the rest of the state is still examined.
   for (const each of state?.podsNotSeen ?? []) look.add({ group: 'network', why: each })
@@ -91,7 +91,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     agents: lookAtAgents(plugins),
     agentProblems: await look.at('agents', readAgentProblems, []),
     readiness:
-      (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(context, each)))) ?? [],
+      (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(each)))) ?? [],
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
@@ -119,8 +119,8 @@ function isMeant({ confDir }: Named): (group: Group) => boolean {
 
 type Recorded = readonly [readonly NetworkSpec[], readonly AttachmentRecord[]]
 
-function recorded(context: CallContext): Recorded {
-  return hasState() ? [allNetworks(), livePods(context)] : [[], []]
+function recorded(): Recorded {
+  return hasState() ? [allNetworks(), livePods()] : [[], []]
 }
 
 type Groups = readonly Group[]

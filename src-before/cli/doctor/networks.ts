@@ -3,17 +3,12 @@
 
 import { statSync } from 'node:fs'
 import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/address.ts'
-import { CniError } from '../../cni/error.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
-import type { CallContext } from '../../commands/call/context.ts'
-import type { Listed } from '../../commands/recover/collect.ts'
-import { status } from '../../commands/verbs/status.ts'
+import { capacity, countedAddresses, describeSet, type Listed, readinessOf } from '../../core.ts'
 import type { NetConf, PoolIpam } from '../../config/net-conf.ts'
-import { acceptedOf } from '../../features/firewall.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { upstreamLeases } from '../../system/upstream/host-local-leases.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
@@ -54,7 +49,7 @@ function ofSpec(network: NetworkSpec, records: readonly AttachmentRecord[]): Pod
     subnets: [...new Set(subnets)],
     links: [...ends, ...gateway],
     bridges: bridge === undefined ? [] : [bridge.name],
-    accepts: acceptedOf(network).length > 0,
+    accepts: 'accept' in network && network.accept !== undefined,
     isSetUp: pods.length > 0,
   }
 }
@@ -141,7 +136,7 @@ function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, lis
     return listed?.has(containerId) === false && !mayLive.has(containerId) && isOld(`${directory}/${address}`)
   })
   return rangeSets.map((set) => {
-    const countedIn = (some: typeof leases) => countedOf(set, exclude, [...new Set(some.map(({ address }) => address))])
+    const countedIn = (some: typeof leases) => countedAddresses(set, exclude, new Set(some.map(({ address }) => address)))
     return {
       network,
       ranges: describeSet(set),
@@ -171,31 +166,17 @@ function isOld(file: string): boolean {
   return madeMs !== undefined && madeMs < Date.now() - youngestMs
 }
 
-export async function lookAtReadiness(
-  context: CallContext,
-  { network = '', plugins, runtime }: ConfigurationFacts,
-): Promise<readonly ReadinessFacts[]> {
+export async function lookAtReadiness({
+  network = '',
+  plugins,
+  runtime,
+}: ConfigurationFacts): Promise<readonly ReadinessFacts[]> {
   const all: ReadinessFacts[] = []
   for (const plugin of plugins.filter(({ isOwn }) => isOwn)) {
-    const conf = confOf(plugin, network)
-    if (conf === undefined) continue
-    try {
-      await status(context, { ...statusCall, path: runtime.binDirs }, conf)
-    } catch (error) {
-      if (!(error instanceof CniError)) throw error
-      all.push({ network, id: error.id, message: error.message, details: error.details ?? '' })
-    }
+    const conf = { ...asOwn({ ...plugin.conf, type: 'trestle' }), name: network, cniVersion: '1.1.0' }
+    if (confOf(plugin, network) === undefined) continue
+    const found = await readinessOf(JSON.stringify(conf), runtime.binDirs)
+    if (found !== undefined) all.push({ network, ...found } as ReadinessFacts)
   }
   return all
 }
-
-const statusCall = {
-  verb: 'STATUS',
-  containerId: '',
-  netns: '',
-  ifName: '',
-  args: { ip: [], gateway: [] },
-  argsProblems: [],
-  path: [],
-  ownTypes: [],
-} as const

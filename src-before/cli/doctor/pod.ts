@@ -2,22 +2,19 @@
 // Facts about one pod: its records, libcni's cache, its sandboxes, and its links, addresses, routes and rules in the
 // kernel.
 
-import { bareAddress, familyOf } from '../../cni/address.ts'
+import { familyOf } from '../../cni/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
-import { observeFor } from '../../commands/call/observe-ops.ts'
-import type { Observed, ObservedLink, ObservedRoute } from '../../model/observed.ts'
-import { describeElement, type Op } from '../../model/op.ts'
+import { allRecords, differencesInPod, rulesOf } from '../../core.ts'
+import type { ObservedLink, ObservedRoute } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import { difference } from '../../plan/order/difference.ts'
 import { type CachedAttachment, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
-import { allRecords } from '../../system/store/records.ts'
-import { allCachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import type { PodSandbox } from '../gc/gc.ts'
+import { allCachedAttachments, cachedAttachment } from '../../system/upstream/read-libcni-cache.ts'
+import type { PodSandbox } from '../node/runtime-list.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { PodAttachment, PodFacts } from './facts.ts'
-import { expectedOfRecord, hasState } from './state.ts'
+import { hasState } from './state.ts'
 
 /** The shortest prefix that counts as a container id; crictl prints longer ones. */
 const leastId = 6
@@ -68,8 +65,7 @@ async function ofRecord(context: CallContext, record: AttachmentRecord): Promise
   const { key, netns, createdAt, spec, pendingCleanup = [] } = record
   const pod = podOf(record)
   const state = netnsState(netns)
-  const ops = expectedOfRecord(record)
-  const observed = state === 'live' ? await observeFor(context, netns.path, ops).catch(() => undefined) : undefined
+  const seen = state === 'live' ? await lookInside(context, record) : undefined
   return {
     containerId: key.containerId,
     network: key.network,
@@ -78,29 +74,28 @@ async function ofRecord(context: CallContext, record: AttachmentRecord): Promise
     ...(pod === undefined ? {} : { pod }),
     createdAt,
     netns: state === 'live' ? netns.path : `${netns.path} (${state === 'gone' ? 'it is gone' : 'it cannot be seen'})`,
-    links: observed === undefined ? recordedLinks(record) : linksNow(record, observed),
+    links: seen === undefined ? recordedLinks(record) : linksNow(record, seen),
     addresses: (spec?.ips ?? []).map(({ address }) => address),
-    routes: observed === undefined ? (spec?.routes ?? []).map(routeText) : routesNow(observed, key.ifName),
+    routes: seen === undefined ? (spec?.routes ?? []).map(routeText) : routesNow(seen.pod, key.ifName),
     hostPorts: (spec?.hostPorts?.ports ?? []).map(
       (port) => `${port.hostIp ?? '*'}:${port.hostPort}/${port.protocol} to ${inUrl(port.podIp)}:${port.containerPort}`,
     ),
-    rules: ops.flatMap((op) => ownRule(op, record)),
-    differences: observed === undefined ? [] : differencesOf(ops, observed),
+    rules: rulesOf(record),
+    differences: seen?.found ?? [],
     pendingCleanup,
   }
 }
 
-function differencesOf(ops: readonly Op[], observed: Observed): readonly string[] {
-  return [...new Set(difference(ops, observed).flatMap(({ found }) => found))]
-}
+type Seen = Awaited<ReturnType<typeof differencesInPod>> & { readonly host: ReadonlyMap<string, LinkNow> }
+type LinkNow = Pick<ObservedLink, 'up' | 'mac' | 'mtu' | 'master'>
 
-/** Elements that name an address, a port or a link of this pod; other elements are the network's. */
-function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
-  if (op.kind !== 'nft.add') return []
-  const addresses = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
-  const links = [spec?.host?.name, spec?.chained?.hostLink]
-  const isOwn = [...op.key, ...(op.value ?? [])].some((field) => addresses.includes(field) || links.includes(field))
-  return isOwn ? [`${op.set}: ${describeElement(op)}`] : []
+async function lookInside(context: CallContext, record: AttachmentRecord): Promise<Seen | undefined> {
+  try {
+    const { links: host } = await observeHost(context.run)
+    return { ...(await differencesInPod(record, cachedAttachment(record.key)?.result)), host }
+  } catch {
+    return undefined
+  }
 }
 
 /** RFC 3986, 3.2.2. */
@@ -113,13 +108,13 @@ function recordedLinks({ key, spec }: AttachmentRecord): readonly string[] {
   return [...(spec?.host === undefined ? [] : [`${spec.host.name}${on}`]), `${key.ifName} in the pod`]
 }
 
-function linksNow({ key, spec }: AttachmentRecord, { host, pod }: Observed): readonly string[] {
+function linksNow({ key, spec }: AttachmentRecord, { host, pod }: Seen): readonly string[] {
   const name = spec?.host?.name ?? spec?.chained?.hostLink
-  const onNode = name === undefined ? [] : [linkText(name, host.links.get(name), 'on the node')]
+  const onNode = name === undefined ? [] : [linkText(name, host.get(name), 'on the node')]
   return [...onNode, linkText(key.ifName, pod?.links.get(key.ifName), 'in the pod')]
 }
 
-function linkText(name: string, link: ObservedLink | undefined, where: string): string {
+function linkText(name: string, link: LinkNow | undefined, where: string): string {
   if (link === undefined) return `${name} is not there ${where}`
   const port = link.master === undefined ? '' : `, port of ${link.master}`
   return `${name} ${where}: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
@@ -128,9 +123,9 @@ function linkText(name: string, link: ObservedLink | undefined, where: string): 
 /** RT_TABLE_MAIN (rtnetlink(7)). */
 const mainTable = 254
 
-function routesNow({ pod }: Observed, ifName: string): readonly string[] {
-  const isOfPod = ({ dev, dst }: ObservedRoute) => (dev === undefined || dev === ifName) && !/^fe80:/.test(dst)
-  return (pod?.routes.get(mainTable) ?? []).filter(isOfPod).map(routeText)
+function routesNow(pod: Seen['pod'], ifName: string): readonly string[] {
+  const own = (pod?.routes ?? []).filter(({ table, dev }) => table === mainTable && (dev === undefined || dev === ifName))
+  return own.filter(({ dst }) => !dst.startsWith('fe80:')).map(routeText)
 }
 
 function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {

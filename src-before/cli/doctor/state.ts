@@ -3,31 +3,17 @@
 
 import { existsSync } from 'node:fs'
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import { ownType } from '../../cni/invocation.ts'
-import type { CallContext } from '../../commands/call/context.ts'
-import { observeFor } from '../../commands/call/observe-ops.ts'
-import { judgeAll, judgeOrphans, judgeReservations, type Listed } from '../../commands/recover/collect.ts'
-import { restore } from '../../commands/verbs/restore.ts'
-import { gatewayLink } from '../../features/bridge-port.ts'
-import type { NetworkSpec } from '../../model/attachment.ts'
+import { allRecords, contextOfCore, differencesInPod, judgeAll, type Listed, restore } from '../../core.ts'
 import { keyOfHostLink } from '../../model/names.ts'
-import type { AddressedLinks, Observed, ObservedLink, ObservedNamespace } from '../../model/observed.ts'
-import type { Op } from '../../model/op.ts'
+import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
-import { podDifference } from '../../plan/order/difference.ts'
-import { asEarlier } from '../../plan/order/earlier-networks.ts'
-import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
-import { type CachedAttachment, cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cachedTypes, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
-import { hostStateOf } from '../../system/kernel/host-namespace.ts'
-import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { findListeners, textsOf } from '../../system/kernel/listening.ts'
 import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
-import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments, cachedAttachment, cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
-import { blockedDirectories } from '../node/blocked-directories.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
 
 /** Each pod costs a process in its namespace, so the number is bounded. */
@@ -44,43 +30,29 @@ export function hasOwnLinks({ links }: ObservedNamespace): boolean {
 }
 
 /** Attachments of this node with live pods. */
-export function livePods({ identity }: CallContext): readonly AttachmentRecord[] {
+export function livePods(): readonly AttachmentRecord[] {
   if (!hasState()) return []
   return allRecords().flatMap(({ isPending, record }) =>
-    !isPending && hostStateOf(record.writer, identity) === 'here' && netnsState(record.netns) === 'live'
-      ? [record]
-      : [],
+    !isPending && netnsState(record.netns) === 'live' ? [record] : [],
   )
 }
 
 /** Changes nothing. Throws CniError as `restore` and `gc` do. `listed`: containers that runtimes list. */
-export async function lookAtState(context: CallContext, listed: Listed): Promise<StateFacts> {
-  const live = livePods(context)
-  const { parts, elsewhere } = await restore(context, false)
-  const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
-  const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
+export async function lookAtState(listed: Listed): Promise<StateFacts> {
+  const live = livePods()
+  const { differences, accepts, lost } = await restore(false)
   const attached = live.filter(({ key }) => key.role !== 'ipam')
+  const pods = attached.filter(({ spec }) => spec !== undefined)
   const mtu = uplinkMtu(pods.every(isIpv4Only) ? 'IPv4' : 'any')
-  const [networks, links] = [allNetworks(), linksInFiles()?.links]
-  const inside = await lookIntoPods(context, pods.slice(0, mostPods))
+  const inside = await lookIntoPods(pods.slice(0, mostPods))
   return {
-    differences: parts.differences.map(asDifference),
-    state: parts.state,
-    accepts: parts.accepts,
-    lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
-    elsewhere,
-    replaced: live.flatMap((record) => {
-      const gateways = gatewaysGone(record, networks, links)
-      return gateways.length === 0 ? [] : [{ ...nameOf(record), gateways }]
-    }),
-    partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
+    differences: differences.map(asDifference),
+    accepts,
+    lost: lost.flatMap(({ id }) => live.find(({ key }) => sameKey(key, id)) ?? []).map(nameOf),
     pods: inside.filter(({ found }) => found.length > 0),
     podsNotSeen: reasonsOf(inside),
     pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),
-    attachments: await judgeAll(context, listed),
-    reservations: await judgeReservations(context, listed),
-    orphans: await judgeOrphans(context, listed),
-    inTheWay: blockedDirectories(),
+    garbage: (await judgeAll(contextOfCore(), listed)).filter(({ verdict }) => verdict !== 'keep'),
     damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
     ports: live.flatMap(listeners),
     mtus: live.flatMap((record) => {
@@ -91,20 +63,6 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     podsOf: countByNetwork(attached),
     podsOfKubelet: countByNetwork(attached.filter(({ pod }) => pod !== undefined)),
   }
-}
-
-/** The gateways of a pod that another gateway has replaced on its bridge (forceAddress). */
-function gatewaysGone(
-  { spec, network: made }: AttachmentRecord,
-  networks: readonly NetworkSpec[],
-  links: AddressedLinks['links'] | undefined,
-): readonly string[] {
-  const now = networks.find(({ name }) => name === made?.name)
-  if (spec === undefined || made === undefined || now?.bridge === undefined) return []
-  const addresses = spec.ips.map(({ address }) => bareAddress(address))
-  const needed = asEarlier(now, { made, part: undefined, addresses }).bridge?.addresses ?? []
-  const there = [...now.bridge.addresses, ...(links?.get(gatewayLink(now.bridge))?.addresses ?? [])]
-  return needed.filter((gateway) => !there.includes(gateway))
 }
 
 function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
@@ -123,9 +81,12 @@ function isIpv4Only({ spec }: AttachmentRecord): boolean {
   return spec?.ips.every(({ address }) => familyOf(address) === 4) === true
 }
 
-function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {
+function asDifference({ op, found }: Awaited<ReturnType<typeof restore>>['differences'][number]): Difference {
   const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
-  return { kind: op.kind, dev, ...('master' in op ? { master: op.master } : {}), found }
+  const master = op.kind === 'link.set' ? op.set.master : 'master' in op ? op.master : undefined
+  const isAlias = op.kind === 'link.set' && op.set.alias !== undefined
+  const kind = op.kind === 'sysctl.set' && /ip_forward|all\/forwarding/.test(op.key) ? 'forwarding' : op.kind
+  return { kind: isAlias ? 'alias' : kind, dev, ...(master === undefined ? {} : { master }), found }
 }
 
 /**
@@ -133,24 +94,21 @@ function asDifference({ op, found }: { readonly op: Op; readonly found: readonly
  */
 type Inside = StateFacts['pods'][number] & { readonly why?: string }
 
-async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
+async function lookIntoPods(records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
   const all: Inside[] = []
   for (let at = 0; at < records.length; at += podsAtOnce) {
     const some = records.slice(at, at + podsAtOnce)
-    all.push(...(await Promise.all(some.map((record) => lookIntoPod(context, record)))))
+    all.push(...(await Promise.all(some.map((record) => lookIntoPod(record)))))
   }
   return all
 }
 
 /** The part of CHECK inside the pod; libcni's cached result has the changes of later plugins. */
-async function lookIntoPod(context: CallContext, record: AttachmentRecord): Promise<Inside> {
+async function lookIntoPod(record: AttachmentRecord): Promise<Inside> {
   const name = nameOf(record)
-  const ops = expectedOfRecord(record)
-  const inPod = ops.filter((op) => op.in === 'pod')
   try {
-    const observed = await observeFor(context, record.netns.path, inPod)
-    const found = podDifference(ops, observed)
-    return { ...name, found: [...new Set(found)], isTaken: isTakenInside(ops, observed, record.key.ifName) }
+    const { found, pod } = await differencesInPod(record, cachedAttachment(record.key)?.result)
+    return { ...name, found, isTaken: isTakenInside(found, pod, record.key.ifName) }
   } catch (error) {
     // A pod that ended meanwhile has no differences.
     const isGone = netnsState(record.netns) !== 'live'
@@ -162,13 +120,16 @@ async function lookIntoPod(context: CallContext, record: AttachmentRecord): Prom
  * gVisor takes the addresses, and with them the routes. KubeVirt's bridge binding makes the end a port of its bridge,
  * under another name and with another MAC, beside the tap of its machine.
  */
-function isTakenInside(ops: readonly Op[], observed: Observed, ifName: string): boolean {
-  const links = observed.pod?.links ?? new Map<string, ObservedLink>()
-  if ([...links.values()].some(({ master, kind, up }) => up && kind !== 'tun' && master?.startsWith('k6t-')))
-    return true
-  const hasAddress = links.get(ifName)?.addresses.some((address) => !address.startsWith('fe80:'))
-  const others = ops.filter(({ kind }) => kind !== 'addr.replace' && kind !== 'route.add')
-  return hasAddress === false && podDifference(others, observed).length === 0
+function isTakenInside(
+  found: readonly string[],
+  pod: Awaited<ReturnType<typeof differencesInPod>>['pod'],
+  ifName: string,
+): boolean {
+  const links = [...(pod?.links.values() ?? [])]
+  if (links.some(({ master, kind, up }) => up && kind !== 'tun' && master?.startsWith('k6t-'))) return true
+  const own = links.find(({ name }) => name === ifName)
+  const hasAddress = own?.addresses.some((address) => !address.startsWith('fe80:'))
+  return hasAddress === false && found.every((line) => /address|route|\d+\.\d+\.\d+\.\d+\/|[\da-f:]+\//.test(line))
 }
 
 /** Each reason once: a missing tool fails in every pod. */
@@ -208,15 +169,4 @@ export function podsOfOthers(): readonly NotLooked[] {
   return types.length === 0
     ? []
     : [{ group: 'network', why: `pods of ${types.join(', ')} are not compared with the kernel`, isPartial: true }]
-}
-
-// Expectations for a pod, by its record and by libcni's cached result: later plugins may have changed it.
-
-/** All operations that CHECK compares with the kernel; none for a record without a spec. */
-export function expectedOfRecord({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
-  if (spec === undefined) return []
-  const cached = cachedAttachment(key)
-  const byResult = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
-  const now = withLaterMtu(byResult, cached && mtuSetLater(cached, { type: ownType, role: 'main' }))
-  return expectedOps(now, network, { all: network === undefined ? [] : [network, ...allNetworks()] })
 }

@@ -12,11 +12,10 @@ import { readResult } from '../../cni/result-shapes.ts'
 import type { CallLine } from '../../commands/record/schema.ts'
 import { inputOf } from '../../commands/record/stand-in.ts'
 import { usualMode } from '../../config/bridge.ts'
-import { machineId } from '../../system/process/process-identity.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import { networkOfFile } from '../by-hand/network.ts'
 import { type PluginConf, pluginPath, requestConf } from '../node/list.ts'
-import { batchesOf, plansOf } from '../plan/plan.ts'
+import { planOf } from '../../../src/commands/plan.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { painted } from '../shell/findings.ts'
@@ -230,12 +229,12 @@ async function comparePlan(input: Input, record: CallRecord, stdin: string): Pro
   const address = `IP=${ips.map((ip) => bareAddress(ip.address)).join(',')}`
   const args = [...(call.env['CNI_ARGS'] ? [call.env['CNI_ARGS']] : ['IgnoreUnknown=1']), address].join(';')
   const mtus = (node?.links ?? []).flatMap(({ isUplink, mtu }) => (isUplink && mtu !== undefined ? [mtu] : []))
-  const plans = await plansOf(stdin, hasNetwork ? 'later' : 'first', {
-    machineId: machineId(),
-    env: { ...call.env, ...(ips.length === 0 ? {} : { CNI_ARGS: args }) },
-    ...(mtus.length === 0 ? {} : { uplinkMtu: Math.min(...mtus) }),
-  })
-  const planned = batchesOf(plans).flatMap((batch) => (batch.tool === 'file' ? [] : inputLines(batch.stdin)))
+  const conf = parseObject(stdin) ?? {}
+  const isAuto = mtus.length > 0 && (conf['mtu'] ?? 'auto') === 'auto'
+  const asked = isAuto ? JSON.stringify({ ...conf, mtu: Math.min(...mtus) }) : stdin
+  const env = { ...call.env, ...(ips.length === 0 ? {} : { CNI_ARGS: args }) }
+  const steps = await planOf(asked, hasNetwork ? 'later' : 'first', env)
+  const planned = steps.flatMap(({ command, stdin: text }) => (command.startsWith('written') ? [] : inputLines(text)))
   const ran = executions.flatMap(({ stdin }) => inputLines(stdin ?? ''))
   const lines = lineDifference(ran.toSorted(), planned.toSorted())
   const part = { title: `lines for ip, nft, tc and sysctl (${ran.length} and ${planned.length})`, lines }

@@ -4,7 +4,6 @@
 import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/address.ts'
 import { isPodLinkName } from '../../model/names.ts'
 import type { Peer } from './cluster-view.ts'
-import { isAgentBridge } from './new-pods.ts'
 import type { Here, Subnet } from './node-addresses.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
@@ -108,7 +107,7 @@ const linkProtocols: ReadonlySet<number> = new Set([2, 9])
 
 /** Whether the link is a bridge, the VLAN of a gateway there, or a pod's link, by the names that trestle gives. */
 function isOfPods(dev: string | undefined): boolean {
-  return dev !== undefined && (isAgentBridge(dev.replace(/\.\d+$/, '')) || isPodLinkName(dev))
+  return dev !== undefined && (/^cni\d+(?:\.\d+)?$/.test(dev) || isPodLinkName(dev))
 }
 
 /**

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the commands and the agent of before ask the core for: records and networks in the shape that they
+// know, and what they let it do. It goes with the last of them.
+
+import type { Cluster } from '../src/features/network-elements.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { CniError as CoreError } from '../src/cni/errors.ts'
+import type { Result } from '../src/cni/results.ts'
+import { readConfig } from '../src/config/read-config.ts'
+import { opsOf } from '../src/drivers/attachment.ts'
+import { acceptMark, acceptMarkText } from '../src/kernel/nft-table.ts'
+import { readCluster as readClusterText } from '../src/features/network-elements.ts'
+import { readAcceptPlaces } from '../src/features/host-accept.ts'
+import { capacity, countedAddresses, describeSet } from '../src/ipam/choose.ts'
+import { closeNetns, openNetnsIfThere } from '../src/kernel/netns.ts'
+import { readableText, writeText } from '../src/state/files.ts'
+import { clusterFile, machineLockFile } from '../src/state/layout.ts'
+import { withLock } from '../src/state/lock.ts'
+import * as records from '../src/state/records.ts'
+import { addressHolder, reservedAddresses } from '../src/state/reservations.ts'
+import { compareInPod } from '../src/verbs/check.ts'
+import { openContext } from '../src/verbs/context.ts'
+import { removeShared } from '../src/verbs/remove-network.ts'
+import { restoreNetworks } from '../src/verbs/set-up.ts'
+import { status } from '../src/verbs/status.ts'
+import { planUninstall, uninstall } from '../src/verbs/uninstall.ts'
+import { orElse } from './cni/error.ts'
+import type { NetworkSpec } from './model/attachment.ts'
+import type { AttachmentRecord } from './model/record.ts'
+
+export { acceptMark, acceptMarkText, capacity, countedAddresses, describeSet, readAcceptPlaces, reservedAddresses }
+export { type Judged, judgeAll, type Listed, type SweepRequest, sweep } from '../src/commands/gc.ts'
+
+/** A context for looks and removals, without a signal that ends it. */
+export const contextOfCore = () => openContext(undefined, true)
+
+interface StoredRecord {
+  readonly isPending: boolean
+  readonly record: AttachmentRecord
+}
+
+export function allRecords(): readonly StoredRecord[] {
+  return records.allRecords().map((record) => ({
+    isPending: records.findFinished(record.id) === undefined,
+    record: asBefore(record),
+  }))
+}
+
+/** Finds the first record of which `isMeant` is true. */
+export function someRecord(isMeant: (stored: StoredRecord) => boolean): boolean {
+  return allRecords().some(isMeant)
+}
+
+function asBefore({ id, spec, left, delegated, ...rest }: records.AttachmentRecord): AttachmentRecord {
+  const { network, addresses = [], pod, host } = spec ?? {}
+  const old = spec && { ...spec, key: id, ips: addresses, mtu: pod?.mtu ?? host?.mtu ?? 0 }
+  return {
+    ...rest,
+    key: id,
+    ...(old ? { spec: old } : {}),
+    ...(network ? { network: networkBefore(network) } : {}),
+    ...(left ? { pendingCleanup: left } : {}),
+    ...(delegated ? { delegatedIpam: delegated.type } : {}),
+  } as unknown as AttachmentRecord
+}
+
+export function allNetworks(): readonly NetworkSpec[] {
+  return records.knownNetworks().map(networkBefore)
+}
+
+function networkBefore({ bridge, masquerade, ...network }: NonNullable<ReturnType<typeof records.readNetwork>>) {
+  return {
+    ...network,
+    ...(bridge ? { bridge: { ...bridge, gateway: bridge.vlanGateway } } : {}),
+    ...(masquerade ? { masquerade: { ...masquerade, subnets: masquerade.sources } } : {}),
+  } as unknown as NetworkSpec
+}
+
+/** The record of before, found again by its key. */
+function recordOf({ key }: Pick<AttachmentRecord, 'key'>): records.AttachmentRecord | undefined {
+  return records.findRecord(key)
+}
+
+export function describe(record: Pick<AttachmentRecord, 'key'>): string {
+  const found = recordOf(record)
+  return found === undefined ? `${record.key.ifName} of container ${record.key.containerId}` : records.describeRecord(found)
+}
+
+export function isDead(record: Pick<AttachmentRecord, 'key'>): boolean {
+  const found = recordOf(record)
+  return found !== undefined && records.isDead(found)
+}
+
+/** Whether an address of the network is held for a pod that is gone. */
+export function isLeaked(network: string, address: string): boolean {
+  const holder = addressHolder(network, address)
+  return holder !== undefined && records.isDead(records.findRecord(holder.id) ?? holder)
+}
+
+/** What differs inside a pod. `result`: of libcni's cache. Throws where the pod cannot be entered. */
+export async function differencesInPod(record: AttachmentRecord, result: unknown) {
+  const found = recordOf(record)
+  const netns = openNetnsIfThere(record.netns.path)
+  try {
+    if (found?.spec === undefined || netns === undefined) return { found: [], pod: undefined }
+    return await compareInPod(found.spec, result as Result | undefined, netns, contextOfCore().machine)
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+/** The rules of a pod, in words. */
+export function rulesOf(record: AttachmentRecord): readonly string[] {
+  const spec = recordOf(record)?.spec
+  const ops = spec === undefined ? [] : opsOf(spec)
+  return ops.flatMap((op) =>
+    op.kind === 'element.add'
+      ? [`${op.element.set}: ${op.element.key.join(' ')}${op.element.value ? ` -> ${op.element.value.join(' ')}` : ''}`]
+      : [],
+  )
+}
+
+/** The host's parts that differ; `isApplied`: and makes them again. */
+export async function restore(isApplied: boolean) {
+  return await restoreNetworks(contextOfCore(), !isApplied)
+}
+
+/** STATUS of a configuration: what keeps it from being ready. */
+export async function readinessOf(stdin: string, path: readonly string[]) {
+  const args = { ip: [], gateway: [], problems: [] }
+  const call = { verb: 'STATUS', containerId: '', netns: '', ifName: '', args, path, ownTypes: ['trestle'] } as const
+  try {
+    await status(call, readConfig(stdin, call), openContext(undefined, false))
+    return undefined
+  } catch (error) {
+    if (!(error instanceof CoreError)) throw error
+    return { id: error.id, message: error.message, details: error.details ?? '' }
+  }
+}
+
+// What the agent does.
+
+export function readCluster(): Cluster | undefined {
+  return readClusterText(readableText(clusterFile()) ?? '')
+}
+
+/** Writes the cluster's ranges down, and the rules again where they are others. */
+export async function setCluster(cluster: Cluster): Promise<void> {
+  if (isDeepStrictEqual(readCluster(), cluster)) return
+  writeText(clusterFile(), JSON.stringify(cluster))
+  await restoreNetworks(contextOfCore())
+}
+
+/** Removes what a network shares where it has no attachment. Returns the links that went. Throws what failed. */
+export async function removeUnused(name: string): Promise<readonly string[]> {
+  const context = contextOfCore()
+  const lock = { file: machineLockFile(), purpose: `remove network ${name}`, deadline: context.deadline }
+  return await withLock(lock, async () => {
+    if (records.recordsOf(name).length > 0) return []
+    const gone = records.knownNetworks().filter((network) => network.name === name)
+    const errors = gone.length === 0 ? [] : await removeShared(gone, context.machine)
+    if (errors.length > 0) throw new AggregateError(errors, errors.map(({ message }) => message).join('; '))
+    return gone.flatMap(({ bridge }) => bridge?.name ?? [])
+  })
+}
+
+/** Everything of trestle's own on this node. */
+export async function uninstallAll(isApplied: boolean) {
+  const plan = await planUninstall(contextOfCore())
+  const live = plan.records.filter((record) => !records.isDead(record)).map(records.describeRecord)
+  const errors = isApplied && live.length === 0 ? await uninstall(plan, contextOfCore()) : []
+  return { live, removes: plan.removes, stays: plan.stays, failures: errors.map(({ message }) => message) }
+}
+
+/** Bridges of networks; undefined while state is unreadable. */
+export function ownBridges(): ReadonlySet<string> | undefined {
+  return orElse(() => new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? [])), undefined)
+}
