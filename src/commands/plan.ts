@@ -225,6 +225,9 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
     const text = typeof stdin === 'string' ? stdin : ''
     const { ops = [] } = batches.find(({ texts }) => text.startsWith(texts.join(''))) ?? {}
     steps.push({ command: [file, ...args].join(' '), stdin: text, ops })
+    // After a flush nothing can be added to the tables that were there.
+    const isLost = file === 'nft' && tables.length === 0 && !text.includes('add table')
+    if (isLost) return { code: 1, stdout: '', stderr: '/dev/stdin:1:1-1: Error: No such file or directory' }
     const looks = [...text.matchAll(/^addr show dev (\S+)$/gm)].map(([, name]) => shown('host', name))
     return { code: 0, stdout: file === 'nft' ? commentLines() : looks.join(''), stderr: '' }
   })

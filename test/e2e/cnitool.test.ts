@@ -14,15 +14,20 @@ function podNetwork(bridge: string, ...ranges: string[]) {
   return { type: 'bridge', bridge, isDefaultGateway: true, ipMasq: true, hairpinMode: true, ipam }
 }
 const sysctl = { 'net.core.somaxconn': '512' }
-const tuning = pluginType === 'trestle' ? { type: 'trestle', tuning: { sysctl } } : { type: 'tuning', sysctl }
-// Upstream has no plugin that only hands the result on; its tuning without settings comes closest.
-const nothing = pluginType === 'trestle' ? { type: 'trestle' } : { type: 'tuning' }
+/** The upstream bridge, with trestle or the upstream tuning plugin behind it: neither has anything to do. */
+const through = [
+  {
+    ...{ type: 'bridge', bridge: 'br-through', isDefaultGateway: true },
+    ipam: { type: 'host-local', ranges: [[{ subnet: '10.89.3.0/24' }]] },
+  },
+  { type: pluginType === 'trestle' ? 'trestle' : 'tuning' },
+]
 
 const list = (name: string, ...plugins: unknown[]) => ({ cniVersion: '1.1.0', name, plugins })
 const conflists = {
   '10-one.conflist': list('one', podNetwork('br-one', '10.89.1.0/24', 'fd00:10:89:1::/64')),
-  '20-two.conflist': list('two', podNetwork('br-two', '10.89.2.0/24'), tuning),
-  '30-through.conflist': list('through', podNetwork('br-through', '10.89.3.0/24'), nothing),
+  '20-two.conflist': list('two', podNetwork('br-two', '10.89.2.0/24'), { type: 'tuning', sysctl }),
+  '30-through.conflist': list('through', ...through),
   '40-demo.conf': {
     ...(pluginType === 'trestle' ? { type: 'trestle', podcidr: '10.240.0.0/24' } : podNetwork('cni0', '10.240.0.0/24')),
     cniVersion: '0.3.1',

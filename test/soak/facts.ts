@@ -7,53 +7,41 @@ import type { Host } from '../support/host.ts'
 import type { Ids } from '../support/link-names.ts'
 import { isTemporaryName, type Part, type Role, relative, stateFiles } from '../support/state-layout.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
-import { type Element, readElements } from './elements.ts'
 import type { Pod, World } from './world.ts'
 
 /** Who an attachment is, as its record says. */
-export interface AttachmentKey extends Ids {
+export interface AttachmentId extends Ids {
   readonly role: Role
 }
 
 /** What an attachment has, as far as invariants are about it. */
-export interface AttachmentSpec {
+interface AttachmentSpec {
   readonly host?: { readonly name: string }
-  readonly ips: readonly { readonly address: string }[]
+  readonly addresses: readonly { readonly address: string }[]
   readonly hostPorts?: {
-    readonly ports: readonly {
-      readonly protocol: string
-      readonly hostPort: number
-      readonly family: 4 | 6
-      readonly podIp: string
-      readonly containerPort: number
-    }[]
+    readonly ports: readonly { readonly protocol: string; readonly hostPort: number; readonly family: 4 | 6 }[]
   }
 }
 
-/** A record as far as it can be read. `file`: below the state directory. */
-export interface RecordFact {
+/** A record or a reservation as far as it can be read. `file`: below the state directory. */
+interface StateFact {
   readonly file: string
-  readonly isPending: boolean
-  readonly key?: AttachmentKey
+  readonly id?: AttachmentId
   readonly spec?: AttachmentSpec
 }
 
-/** A reservation: of an address in a network, or of a host port. `holder`: whom it names. */
-export interface Reservation {
-  readonly file: string
-  readonly network?: string
-  readonly name: string
-  readonly holder?: AttachmentKey
+export interface RecordFact extends StateFact {
+  readonly isPending: boolean
 }
 
-/** A link of the host. */
-export interface LinkFact {
+/** A reservation: of an address in a network, or of a host port. `id`: whose it is. */
+export interface Reservation extends StateFact {
+  readonly network?: string
   readonly name: string
-  readonly alias: string
 }
 
 /** A pod that its runtime takes for running, and what its namespace has. */
-export interface PodFact {
+interface PodFact {
   readonly id: string
   readonly network: string
   /** From the result of its ADD, without prefix length. */
@@ -66,8 +54,9 @@ export interface Facts {
   readonly records: readonly RecordFact[]
   readonly addresses: readonly Reservation[]
   readonly ports: readonly Reservation[]
-  readonly links: readonly LinkFact[]
-  readonly elements: readonly Element[]
+  readonly links: readonly { readonly name: string; readonly alias: string }[]
+  /** Of the sets and maps of our tables, as nft(8) prints them. */
+  readonly elements: readonly string[]
   readonly pods: readonly PodFact[]
 }
 
@@ -77,36 +66,29 @@ export function lookAt({ host, pods }: World): Facts {
   const inNetworks = (part: Part) =>
     networks.flatMap((network) => {
       const directory = relative.network(network).directoryOf(part)
-      return namesIn(`${host.stateDir}/${directory}`).map((name) => ({ network, name, file: `${directory}/${name}` }))
+      return namesIn(`${host.stateDir}/${directory}`).map((name) => {
+        const file = `${directory}/${name}`
+        return { network, name, ...readFact(host, file) }
+      })
     })
-  const recordOf = (isPending: boolean) => (named: { readonly file: string }) => {
-    const { key, spec } = readJson(host, named.file)
-    return { file: named.file, isPending, ...(key ? { key } : {}), ...(spec ? { spec } : {}) }
-  }
-  const reservationOf = (named: { readonly file: string; readonly name: string; readonly network?: string }) => {
-    const { key } = readJson(host, named.file)
-    return { ...named, ...(key ? { holder: key } : {}) }
-  }
   const live = [...pods.values()].filter(({ state }) => state === 'live')
   return {
-    records: [...inNetworks('attachments').map(recordOf(false)), ...inNetworks('pending').map(recordOf(true))],
-    addresses: inNetworks('addresses').map(reservationOf),
-    ports: namesIn(stateFiles(host).ports).map((name) => reservationOf({ name, file: relative.port(name) })),
-    links: linksOf(host),
-    elements: [...elementsOf(host, 'inet'), ...elementsOf(host, 'bridge')],
+    records: [
+      ...inNetworks('attachments').map((fact) => ({ ...fact, isPending: false })),
+      ...inNetworks('pending').map((fact) => ({ ...fact, isPending: true })),
+    ],
+    addresses: inNetworks('addresses'),
+    ports: namesIn(stateFiles(host).ports).map((name) => ({ name, ...readFact(host, relative.port(name)) })),
+    links: onHostJson(host, ['link', 'show']).map(({ ifname, ifalias = '' }) => ({ name: ifname, alias: ifalias })),
+    elements: (['inet', 'bridge'] as const).flatMap((family) => elementsOf(host, family)),
     pods: live.map((pod) => podFact(host, pod)),
   }
 }
 
-function linksOf(host: Host): readonly LinkFact[] {
-  const shown = onHostJson(host, ['link', 'show']) as readonly { readonly ifname: string; readonly ifalias?: string }[]
-  return shown.map(({ ifname, ifalias = '' }) => ({ name: ifname, alias: ifalias }))
-}
-
-function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly Element[] {
-  const { code, stdout } = host.run('nft', ['-j', 'list', 'table', family, 'trestle'])
-  if (code !== 0) return []
-  return readElements(stdout)
+function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly string[] {
+  const { stdout } = host.run('nft', ['list', 'table', family, 'trestle'])
+  const sets = stdout.matchAll(/^\t(?:set|map) (\S+) \{\n[\s\S]*?elements = \{([\s\S]*?)\}\n\t\}/gm)
+  return [...sets].flatMap(([, set = '', body = '']) => body.split(',').map((element) => `${set}: ${element.trim()}`))
 }
 
 function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
@@ -118,33 +100,18 @@ function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
 
 /** Whether there is a record that can be read, and it is of this container. */
 export function isRecorded(host: Host, file: string, containerId: string): boolean {
-  const { format, key, writer, netns } = readJson(host, file)
-  const isRecord =
-    typeof format === 'number' &&
-    [key?.network, key?.containerId, key?.ifName, key?.role, writer?.bootId, netns?.path].every(isText)
-  return isRecord && key?.containerId === containerId
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string'
-}
-
-interface RecordFile {
-  readonly format?: number
-  readonly key?: AttachmentKey
-  readonly writer?: { readonly bootId: string }
-  readonly netns?: { readonly path: string }
-  readonly spec?: AttachmentSpec
+  return readFact(host, file).id?.containerId === containerId
 }
 
 /** What of it is JSON; a file that is none, or is gone by now, has nothing. `file`: below the state directory. */
-function readJson(host: Host, file: string): RecordFile {
+function readFact(host: Host, file: string): StateFact {
   const path = `${host.stateDir}/${file}`
   try {
     // A pipe would never end.
-    return lstatSync(path).isFile() ? (JSON.parse(readFileSync(path, 'utf8')) ?? {}) : {}
+    const { id, spec } = lstatSync(path).isFile() ? JSON.parse(readFileSync(path, 'utf8')) : {}
+    return { file, ...(id ? { id } : {}), ...(Array.isArray(spec?.addresses) ? { spec } : {}) }
   } catch {
-    return {}
+    return { file }
   }
 }
 

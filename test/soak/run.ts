@@ -6,7 +6,7 @@ import { type Known, withoutShared, wordsOf } from '../support/allowance.ts'
 import { type Snapshot, snapshot } from '../support/host.ts'
 import { isDamaged, patterns } from '../support/state-layout.ts'
 import { inflict } from './damage.ts'
-import { networkNames, pluginsOf, slots } from './networks.ts'
+import { confOf, networkNames, slots } from './networks.ts'
 import { type Random, randomFrom } from './random.ts'
 import { collectGarbage, restore, settle, wrongNow } from './settle.ts'
 import { describeStep, nextStep, type Step } from './steps.ts'
@@ -157,12 +157,10 @@ async function removeAll(world: World, before: Snapshot): Promise<readonly strin
 }
 
 /** What the networks are of: their own files may be damaged. Gateways are not in their configurations, nor in our tables. */
-const ofNetworks: Known = new Set(wordsOf(JSON.stringify(slots.map(pluginsOf))))
+const ofNetworks: Known = new Set(wordsOf(JSON.stringify(slots.map(confOf))))
 
 /** What attachments share. Damaged after the last set-up of a network it stays so: an ADD writes it anew. */
-const writtenAnew = new RegExp(
-  `^(${[patterns.last, patterns.shared, patterns.zones, patterns.nftVersion, patterns.accept].join('|')})[ /]`,
-)
+const writtenAnew = new RegExp(`^(${[patterns.last, patterns.shared, patterns.mark, patterns.accept].join('|')})[ /]`)
 
 /** What was set aside as damaged is kept for a person to look at. */
 function withoutDamaged(taken: Snapshot): Snapshot {

@@ -38,7 +38,7 @@ export async function collectGarbage(world: World): Promise<void> {
   count(world, 'gc --apply')
   const dead = [...world.pods.values(), ...world.former].filter(({ state }) => state === 'dead')
   const files = lookAt(world).records.filter(
-    ({ isPending, key }) => !isPending && dead.some(({ id }) => id === key?.containerId),
+    (record) => !record.isPending && dead.some(({ id }) => id === record.id?.containerId),
   )
   for (const { file } of files) makeOlder(`${world.host.stateDir}/${file}`)
   const { code, stdout, stderr } = await runCommand(world.host, ['gc', '--apply', '--no-runtime'])
@@ -53,21 +53,8 @@ export async function wrongNow(world: World, checked: readonly Pod[], isWhole: b
   if (!isWhole) return wrong
   const pending = facts.records.filter(({ isPending }) => isPending)
   wrong.push(...pending.map(({ file }) => `${file} is left of a call that is over`))
-  wrong.push(...(await notRestored(world)))
   for (const pod of checked) if (pod.state === 'live') wrong.push(...(await checkPod(world, pod)))
   return wrong
-}
-
-/** What `restore` would do, and live pods that it takes for lost. */
-async function notRestored(world: World): Promise<readonly string[]> {
-  const { code, stdout, stderr } = await runCommand(world.host, ['restore', '--dry-run'])
-  if (code > 1) return [`restore --dry-run ended with ${code}: ${stdout}${stderr}`]
-  const { missing, lost } = JSON.parse(stdout) as {
-    readonly missing: readonly string[]
-    readonly lost: readonly string[]
-  }
-  const live = [...world.pods.values()].filter(({ state }) => state === 'live')
-  return [...missing, ...lost.filter((text) => live.some(({ id }) => text.includes(` ${id} `)))]
 }
 
 /** The record as it will be in six minutes. */

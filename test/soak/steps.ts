@@ -17,13 +17,12 @@ export type Disturbance =
       readonly fault: Fault
     }
 
-/** ADD or DEL of whatever pod has the slot, which may be none. `plugin`: which of the list is disturbed, from the first. */
+/** ADD or DEL of whatever pod has the slot, which may be none. */
 export interface PodCall {
   readonly verb: 'ADD' | 'DEL'
   readonly slot: number
   readonly withNetns: boolean
   readonly disturbance?: Disturbance
-  readonly plugin: number
 }
 
 /** One step. `chosen`: a fraction that picks from what there is then. */
@@ -103,14 +102,14 @@ export function describeStep(step: Step): string {
   }
 }
 
-function describeCall({ verb, slot, withNetns, disturbance, plugin }: PodCall): string {
+function describeCall({ verb, slot, withNetns, disturbance }: PodCall): string {
   const where = `${verb} of slot ${slot}${verb === 'DEL' && !withNetns ? ' without namespace' : ''}`
   if (disturbance === undefined) return where
   if (disturbance.kind === 'signal') {
-    return `${where}, ${disturbance.signal} after ${disturbance.afterMs} ms (plugin ${plugin})`
+    return `${where}, ${disturbance.signal} after ${disturbance.afterMs} ms`
   }
   const { tool, nth, fault } = disturbance
-  return `${where}, ${fault.kind} at call ${nth} of ${tool} (plugin ${plugin})`
+  return `${where}, ${fault.kind} at call ${nth} of ${tool}`
 }
 
 function manyCalls(random: Random): Step {
@@ -128,7 +127,7 @@ function manyCalls(random: Random): Step {
 /** `faulty`: how likely the call is disturbed. */
 function podCall(random: Random, slot: number, faulty: number): PodCall {
   const verb = random.chance(0.55) ? 'ADD' : 'DEL'
-  const call = { verb, slot, withNetns: random.chance(0.7), plugin: random.between(0, 1) } as const
+  const call = { verb, slot, withNetns: random.chance(0.7) } as const
   return random.chance(faulty) ? { ...call, disturbance: disturbanceOf(random) } : call
 }
 

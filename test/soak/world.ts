@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's side of a soak: which pods there are, and what it does with a pod as containerd does it: ADD through the
-// list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
+// The runtime's side of a soak: which pods there are, and what it does with a pod as containerd does it: ADD, on failure
+// DEL; DEL, then the namespace goes, then DEL once more without it.
 
 import { rmSync } from 'node:fs'
 import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
 import { relative } from '../support/state-layout.ts'
+import { routedPod } from '../support/traffic/routed-pods.ts'
 import { runCni } from './calls.ts'
 import { isRecorded } from './facts.ts'
-import { pluginsOf, type Slot, slots } from './networks.ts'
+import { confOf, foreign, type Slot, slots } from './networks.ts'
 import type { Disturbance, PodCall } from './steps.ts'
 
 /**
@@ -20,8 +21,9 @@ export interface Pod {
   readonly slot: Slot
   readonly netns: string
   state: 'live' | 'failed' | 'dead'
-  /** The last result of the list. */
   result: Answer | undefined
+  /** What another plugin gave before. */
+  readonly before?: object
 }
 
 /** A node with pods, and what has been counted so far. `complaints`: answers that no call may give. */
@@ -68,21 +70,25 @@ async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<v
   if (now !== undefined) world.former.add(now)
   world.made += 1
   const id = `s${call.slot}n${world.made}`
-  const pod: Pod = { id, slot, netns: world.host.pod(id), state: 'failed', result: undefined }
+  const { netns, before } = openPod(world, id, slot)
+  const pod: Pod = { id, slot, netns, state: 'failed', result: undefined, ...(before ? { before } : {}) }
   world.pods.set(call.slot, pod)
-  let result: Answer | undefined
-  for (const [at, conf] of pluginsOf(slot).entries()) {
-    const sent = result === undefined ? conf : { ...conf, prevResult: result }
-    const added = await send(world, { verb: 'ADD', pod, conf: sent, disturbance: disturbedAt(call, slot, at) })
-    if (added.code !== 0) {
-      const isRefused = isHeldByFormer(world, pod, added) || (added.json?.code === 101 && isFull(world, slot, pod))
-      if (isStrict && !isRefused) complain(world, `ADD of ${id}`, added)
-      return
-    }
-    result = added.json
+  const conf = { ...confOf(slot), ...(before ? { prevResult: before } : {}) }
+  const added = await send(world, { verb: 'ADD', pod, conf, disturbance: call.disturbance })
+  if (added.code !== 0) {
+    const isRefused = isHeldByFormer(world, pod, added) || (added.json?.code === 101 && isFull(world, slot, pod))
+    if (isStrict && !isRefused) complain(world, `ADD of ${id}`, added)
+    return
   }
-  pod.result = result
+  pod.result = added.json
   pod.state = 'live'
+}
+
+/** A namespace; behind another plugin with its interface. */
+function openPod({ host }: World, id: string, slot: Slot): { netns: string; before?: object } {
+  if (slot.network !== foreign) return { netns: host.pod(id) }
+  const { call, prevResult } = routedPod(host, id, `cali${id}`, `10.63.0.${slot.number}`)
+  return { netns: call.netns, before: prevResult }
 }
 
 /** The slot's host port is still that of the pod before, rightly: its DEL was killed, and its namespace lives. */
@@ -103,8 +109,12 @@ export function isFull({ pods, former }: World, { network }: Pick<Slot, 'network
  * replace the pod.
  */
 async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promise<void> {
-  const [conf = {}] = pluginsOf(pod.slot)
-  const isKnown = isRecorded(world.host, relative.network(pod.slot.network).finished(pod.id), pod.id)
+  const isKnown = isRecorded(
+    world.host,
+    relative.network(pod.slot.network).finished(pod.id, 'eth0', roleOf(pod.slot)),
+    pod.id,
+  )
+  const conf = { ...confOf(pod.slot), ...(pod.before ? { prevResult: pod.before } : {}) }
   const refused = await send(world, { verb: 'ADD', pod, conf, disturbance })
   const isRefused = refused.code === 1 && [103, 11].includes(refused.json?.code ?? 0)
   const isReplaced = refused.code === 0 && !isKnown
@@ -115,17 +125,21 @@ async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promi
   if (refused.code === 0) pod.state = 'failed'
 }
 
+function roleOf({ network }: Slot): 'main' | 'chained' {
+  return network === foreign ? 'chained' : 'main'
+}
+
 async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {
   const slot = slots[call.slot] as Slot
   const pod = world.pods.get(call.slot) ?? nobody(slot)
-  const first = await delList(world, pod, { withNetns: call.withNetns, call })
+  const first = await sendDel(world, pod, call.withNetns, call.disturbance)
   if (first !== undefined) {
     pod.state = pod.state === 'dead' ? 'dead' : 'failed'
     if (isStrict) complain(world, `DEL of ${pod.id}`, first)
     return
   }
   dropNetns(world, pod)
-  const second = await delList(world, pod, { withNetns: false })
+  const second = await sendDel(world, pod, false)
   if (second === undefined) world.pods.delete(call.slot)
   else {
     if (isStrict) complain(world, `second DEL of ${pod.id}`, second)
@@ -136,7 +150,7 @@ async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<v
 /** DEL of a pod until nothing of it is left, by a runtime that nothing disturbs. */
 export async function removePod(world: World, pod: Pod): Promise<void> {
   for (const withNetns of [pod.state !== 'dead', false]) {
-    const failed = await delList(world, pod, { withNetns })
+    const failed = await sendDel(world, pod, withNetns)
     if (failed !== undefined) world.complaints.push(`DEL of ${pod.id}: ${failed.stdout}`)
     dropNetns(world, pod)
   }
@@ -144,34 +158,29 @@ export async function removePod(world: World, pod: Pod): Promise<void> {
   if (world.pods.get(pod.slot.number) === pod) world.pods.delete(pod.slot.number)
 }
 
-/** DEL through the list, in reverse order. Returns the first call that failed. */
-async function delList(
+/** Returns the call where it failed. */
+async function sendDel(
   world: World,
   pod: Pod,
-  how: { readonly withNetns: boolean; readonly call?: PodCall },
+  withNetns: boolean,
+  disturbance?: Disturbance,
 ): Promise<Finished | undefined> {
-  for (const [at, conf] of [...pluginsOf(pod.slot).entries()].reverse()) {
-    const sent = pod.result === undefined || !how.withNetns ? conf : { ...conf, prevResult: pod.result }
-    const disturbance = how.call && disturbedAt(how.call, pod.slot, at)
-    const done = await send(world, {
-      verb: 'DEL',
-      pod: how.withNetns ? pod : { ...pod, netns: '' },
-      conf: sent,
-      disturbance,
-    })
-    if (done.code !== 0) return done
-  }
-  return undefined
+  const conf = confOf(pod.slot)
+  const sent = pod.result === undefined || !withNetns ? conf : { ...conf, prevResult: pod.result }
+  const done = await send(world, {
+    verb: 'DEL',
+    pod: withNetns ? pod : { ...pod, netns: '' },
+    conf: sent,
+    disturbance,
+  })
+  return done.code === 0 ? undefined : done
 }
 
-/** CHECK of every plugin of a pod's list. Returns what was found different. */
+/** Returns what CHECK found different. */
 export async function checkPod(world: World, pod: Pod): Promise<readonly string[]> {
-  const wrong: string[] = []
-  for (const conf of pluginsOf(pod.slot)) {
-    const done = await send(world, { verb: 'CHECK', pod, conf: { ...conf, prevResult: pod.result } })
-    if (done.code !== 0) wrong.push(`CHECK of ${pod.id} (${pod.slot.network}): ${done.json?.details ?? done.stdout}`)
-  }
-  return wrong
+  const conf = { ...confOf(pod.slot), prevResult: pod.result }
+  const done = await send(world, { verb: 'CHECK', pod, conf })
+  return done.code === 0 ? [] : [`CHECK of ${pod.id} (${pod.slot.network}): ${done.json?.details ?? done.stdout}`]
 }
 
 /** A call about a network: GC with the pods that the runtime still lists, STATUS, or DEL of a container that never was. */
@@ -181,14 +190,10 @@ export async function callNetwork(
 ): Promise<Finished> {
   const slot = slots.find(({ network }) => network === asked.network) as Slot
   const listed = (asked.listed ?? []).map(({ id }) => ({ containerID: id, ifname: 'eth0' }))
-  let last: Finished | undefined
-  for (const conf of pluginsOf(slot)) {
-    const sent = asked.verb === 'GC' ? { ...conf, 'cni.dev/valid-attachments': listed } : conf
-    const pod = asked.verb === 'DEL' ? nobody(slot) : { ...nobody(slot), id: '' }
-    last = await send(world, { verb: asked.verb, pod, conf: sent })
-    if (last.code !== 0) return last
-  }
-  return last as Finished
+  const conf = confOf(slot)
+  const sent = asked.verb === 'GC' ? { ...conf, 'cni.dev/valid-attachments': listed } : conf
+  const pod = asked.verb === 'DEL' ? nobody(slot) : { ...nobody(slot), id: '' }
+  return await send(world, { verb: asked.verb, pod, conf: sent })
 }
 
 /** A container that never was. */
@@ -201,11 +206,6 @@ export function dropNetns(world: World, { netns }: Pod): void {
   if (netns === '') return
   world.host.run('umount', ['-l', netns])
   rmSync(netns, { force: true })
-}
-
-/** A list of one is disturbed at its one plugin. */
-function disturbedAt({ plugin, disturbance }: PodCall, slot: Slot, at: number): Disturbance | undefined {
-  return at === plugin % pluginsOf(slot).length ? disturbance : undefined
 }
 
 async function send(

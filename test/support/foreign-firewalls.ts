@@ -30,32 +30,27 @@ export const foreignTable = [
   'nft add rule inet fw forwarded ip saddr 10.66.0.0/16 counter accept comment foreign',
 ]
 
-/** Every kind that is known, and all of them at once. */
+const both = ['iptables-nft -S', 'ip6tables-nft -S']
+
+/** Several firewalls on one node. */
+export const together: Firewall = {
+  what: 'several of them',
+  make: [...docker('iptables-nft'), ...policyDrop('ip6tables-nft').slice(1), ...foreignTable],
+  list: [...both, 'nft list table inet fw'],
+}
+
+/** Every kind that is known, and several at once. */
 export const firewalls: readonly Firewall[] = [
   {
     what: 'iptables-nft with policy DROP',
     make: [...policyDrop('iptables-nft'), ...policyDrop('ip6tables-nft').slice(1)],
-    list: ['iptables-nft -S', 'ip6tables-nft -S'],
-  },
-  {
-    what: 'iptables-legacy with policy DROP',
-    make: [...policyDrop('iptables-legacy'), ...policyDrop('ip6tables-legacy').slice(1)],
-    list: ['iptables-legacy -S', 'ip6tables-legacy -S'],
+    list: both,
   },
   {
     what: "Docker's chains",
     make: [...docker('iptables-nft'), ...docker('ip6tables-nft')],
-    list: ['iptables-nft -S', 'ip6tables-nft -S'],
+    list: both,
   },
   { what: 'an nft table with policy drop', make: foreignTable, list: ['nft list table inet fw'] },
-  {
-    what: 'all of them',
-    make: [
-      ...docker('iptables-nft'),
-      ...policyDrop('ip6tables-nft').slice(1),
-      ...policyDrop('iptables-legacy'),
-      ...foreignTable,
-    ],
-    list: ['iptables-nft -S', 'ip6tables-nft -S', 'iptables-legacy -S', 'nft list table inet fw'],
-  },
+  together,
 ]

@@ -29,6 +29,12 @@ export function aliasOf({ network, containerId, ifName }: Ids): string {
   return `${aliasBeginning}${network}/${containerId}/${ifName}`.slice(0, 255)
 }
 
+/** The second word of the comment of an element that is an attachment's alone. */
+export function attachmentDigest({ network, containerId, ifName, role }: Ids & { readonly role: string }): string {
+  const text = ['attachment', network, containerId, ifName, role].join('\0')
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
 const aliasBeginning = 'trestle:'
 
 /** Whether a link of the host is one of a pod's, by its name or alias. */

@@ -3,7 +3,7 @@
 // else spells a path of the state directory or a name in it. docs/design.md, "State", says what each file is for.
 
 import { createHash } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 
 /** The environment variable that moves the state directory. */
@@ -85,8 +85,8 @@ export function networkStateAt(root: string, network: string) {
     address: (address: string): string => `${directoryOf('addresses')}/${address}`,
     /** That of an address that was given back and is not given out yet. */
     cooling: (address: string): string => `${directoryOf('cooling')}/${address}`,
-    /** The address last given from a range set. */
-    last: (rangeSet: number): string => `${directory}/last.${rangeSet}`,
+    /** The address last given from a range set, by the first address of its first subnet. */
+    last: (rangeSet: string): string => `${directory}/last.${rangeSet}`,
     /** What the attachments share, and what the chained ones do. */
     shared: `${directory}/network.json`,
     chainedShared: `${directory}/chained.json`,
@@ -106,6 +106,8 @@ export function stateFilesAt(root: string) {
   const at = (name: string): string => `${below(root)}${name}`
   return {
     networks: at('networks'),
+    /** Where it is missing the state was lost. */
+    mark: at('state'),
     network: (name: string) => networkStateAt(root, name),
     ports: at('ports'),
     /** The reservation of a host port, by what it is called. */
@@ -149,6 +151,12 @@ export const relative = stateFilesAt('')
 export function stateOf({ stateDir }: Node, network: string) {
   const files = networkStateAt(stateDir, network)
   return { ...files, names: (part: Part): readonly string[] => namesIn(files.directoryOf(part)) }
+}
+
+/** Removes what the round robin of a network goes on from: its first address is the next one again. */
+export function forgetLast(node: Node, network: string): void {
+  const { directory } = stateOf(node, network)
+  for (const name of namesIn(directory)) if (name.startsWith('last.')) rmSync(`${directory}/${name}`)
 }
 
 /** The names of reserved host ports. */

@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
 import { addressesOf, attach, inPodJson, later, netConf } from '../../support/traffic/pods.ts'
+import { routedPod } from '../../support/traffic/routed-pods.ts'
 
 const key = 'net/ipv4/conf/eth0/arp_filter'
 const mac = '02:00:00:00:09:09'
@@ -56,16 +57,15 @@ describe('args.cni', () => {
   })
 
   it('changes nothing of an interface of another plugin without a tuning key', () => {
-    const made = attach(host, netConf({ mtu: 1500 }), { ifName: 'eth0' })
-    const conf = netConf({ podcidr: undefined, args: { cni }, prevResult: made.result })
-    const added = host.cni('ADD', conf, { ...made.call, args: `MAC=${mac}` })
-    expect(added.code, added.stdout).toBe(0)
-    const [link] = inPodJson(host, made.netns, ['link', 'show', 'eth0'])
-    expect([link?.mtu, link?.address, added.json?.interfaces.find(({ sandbox }) => sandbox)?.mtu]).toEqual([
-      1500,
-      made.result.interfaces.find(({ sandbox }) => sandbox)?.mac,
-      made.result.interfaces.find(({ sandbox }) => sandbox)?.mtu,
-    ])
-    expect(host.inPod(made.netns, 'cat', [`/proc/sys/${key}`]).stdout).toBe('0\n')
+    const { call, prevResult } = routedPod(host, 'c1', 'calic1', '10.1.2.3')
+    const shown = () => [
+      inPodJson(host, call.netns, ['-d', 'link', 'show', 'eth0']),
+      host.inPod(call.netns, 'cat', [`/proc/sys/${key}`]).stdout,
+    ]
+    const before = shown()
+    const conf = netConf({ podcidr: undefined, args: { cni }, prevResult })
+    const added = host.cni('ADD', conf, { ...call, args: `MAC=${mac}` })
+    expect(added.json, added.stdout).toEqual({ ...prevResult, cniVersion: '1.1.0' })
+    expect(shown()).toEqual(before)
   })
 })

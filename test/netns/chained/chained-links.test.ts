@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// trestle after plugins whose pods share a link of the host: the upstream bridge and macvlan, and trestle itself.
+// trestle after plugins whose pods share a link of the host: the upstream bridge and macvlan.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { filterBridged } from '../../support/ask.ts'
 import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, outside, pings, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
 import {
   attachChain,
@@ -186,58 +185,6 @@ describe.skipIf(noMacvlan)(`chained after macvlan${noMacvlan ? ` (${noMacvlan})`
     expect(host.inPod(pod.netns, 'ip', ['route', 'show', 'default']).stdout).toContain('dev net1')
     expect(host.inPod(pod.netns, 'ip', ['rule', 'show']).stdout).not.toContain(pod.address4)
     detachChain(host, chain, pod)
-    expectNothingLeft(host, before)
-  })
-})
-
-describe('chained after trestle in one list', () => {
-  it('each part is checked and deleted by itself', () => {
-    before = snapshot(host)
-    const main = netConf()
-    const rates = { egressRate: 4_000_000, egressBurst: 400_000 }
-    const second = {
-      cniVersion: '1.1.0',
-      name: 'net',
-      type: 'trestle',
-      ...ports,
-      bandwidth: rates,
-      tuning: { mtu: 1400 },
-    }
-    for (const id of ['c1', 'c2']) {
-      const own = attach(host, main, { id })
-      const runtimeConfig = { portMappings: [{ ...port, hostPort: id === 'c1' ? 8080 : 8081 }] }
-      const conf = { ...second, runtimeConfig }
-      const added = host.cni('ADD', { ...conf, prevResult: own.result }, own.call)
-      expect(added.code, added.stdout).toBe(0)
-      const pod = { ...own, result: added.json ?? own.result }
-      for (const each of [main, conf]) expectSilent(later(host, 'CHECK', { conf: each, pod }))
-      for (const each of [conf, main]) expectSilent(later(host, 'DEL', { conf: each, pod }))
-      for (const each of [conf, main]) expectSilent(host.cni('DEL', each, { ...pod.call, netns: '' }))
-      expectNothingLeft(host, before)
-    }
-  })
-
-  it('a host port leads to an address whose index is beyond the interfaces', async () => {
-    const main = netConf()
-    const pod = attach(host, main)
-    const ips = pod.result.ips?.map((ip) => ({ ...ip, interface: 7 }))
-    const prevResult = { ...pod.result, ips }
-    const added = host.cni('ADD', { ...secondOf(ports), cniVersion: '1.1.0', prevResult }, pod.call)
-    expect(added.json, added.stdout).toMatchObject({ ips })
-    const stop = await serve(pod.netns)
-    try {
-      expect(seenBy(host, internet, outside.node4)).toBe('192.0.2.2')
-    } finally {
-      stop()
-    }
-  })
-
-  it('GC takes away what the runtime does not list', () => {
-    before = snapshot(host)
-    const pod = attach(host, netConf())
-    const second = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ...ports, tuning: { mtu: 1400 } }
-    expect(host.cni('ADD', { ...second, prevResult: pod.result }, pod.call).code).toBe(0)
-    expectSilent(host.cni('GC', { ...second, 'cni.dev/valid-attachments': [] }))
     expectNothingLeft(host, before)
   })
 })

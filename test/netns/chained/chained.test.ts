@@ -1,114 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
-// trestle after another plugin of the same list, itself for one: the same ids, told apart by configuration.
+// trestle after another plugin of the same list: the same ids, and an interface that is not ours. A list has one entry
+// of trestle.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attach, interfacesOf, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
+import { type RoutedPod, routedPod } from '../../support/traffic/routed-pods.ts'
 
-const main = netConf()
-const second = { cniVersion: '1.1.0', name: 'net', type: 'trestle', portmap: { snat: true } }
+const base = { cniVersion: '1.1.0', name: 'net', type: 'trestle' }
+const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
+/** An entry that acts on the interface, and one that has nothing to do. */
+const acting = { ...base, runtimeConfig, ipMasq: true, bandwidth: { egressRate: 4_000_000 }, tuning: { mtu: 1400 } }
+const idle = { ...base, portmap: { snat: true } }
 
 let host: Host
-let before: ReturnType<typeof snapshot>
+let pod: RoutedPod
+let before: Snapshot
 beforeEach(() => {
   host = openHost()
+  // Forwarding stays on, and the kernel adds anycast routes then.
+  host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'])
+  pod = routedPod(host, 'c1', 'calic1', '10.1.2.3', 'fd00:1::3')
   before = snapshot(host)
 })
 afterEach(() => host.close())
 
-/** A list of two, as libcni runs it. */
-function attachBoth(): Pod {
-  const pod = attach(host, main)
-  const chained = host.cni('ADD', { ...second, prevResult: pod.result }, pod.call)
-  expect(chained.code, chained.stdout).toBe(0)
-  expect(chained.json).toEqual(pod.result)
-  return pod
+/** ADD that must succeed; the configuration with its result, as the later calls get it. */
+function add<Conf extends object>(conf: Conf, to = pod) {
+  const added = host.cni('ADD', { ...conf, prevResult: to.prevResult }, to.call)
+  expect(added.code, added.stdout).toBe(0)
+  return { ...conf, prevResult: added.json }
 }
 
 describe('chained', () => {
-  it('passes prevResult on, keys it does not know included', () => {
-    const pod = attach(host, main)
-    const prevResult = { ...pod.result, 'x.test/more': { a: [1] }, routes: [{ dst: '10.0.0.0/8', priority: 0 }] }
-    const chained = host.cni('ADD', { ...second, prevResult }, pod.call)
-    expect(chained.json).toMatchObject({
-      'x.test/more': { a: [1] },
-      interfaces: pod.result.interfaces,
-      ips: pod.result.ips,
-    })
+  it('passes prevResult on, keys that it does not know included', () => {
+    const prevResult = { ...pod.prevResult, 'x.test/more': { a: [1] }, routes: [{ dst: '10.0.0.0/8', priority: 0 }] }
+    expect(add(idle, { ...pod, prevResult }).prevResult).toEqual({ ...prevResult, cniVersion: '1.1.0' })
   })
 
-  it('is checked and deleted in reverse order, each plugin its own part', () => {
-    const pod = attachBoth()
-    const prevResult = pod.result
-    for (const conf of [main, second]) expectSilent(host.cni('CHECK', { ...conf, prevResult }, pod.call))
-    expectSilent(host.cni('DEL', { ...second, prevResult }, pod.call))
-    expect(interfacesOf(host, pod.netns)).toEqual(['eth0'])
-    expectSilent(host.cni('CHECK', { ...main, prevResult }, pod.call))
-    expectSilent(host.cni('DEL', { ...main, prevResult }, pod.call))
+  it.each([
+    ['acts', acting],
+    ['has nothing to do', idle],
+  ])('that %s is checked and deleted, and the interface stays', (_, conf) => {
+    const added = add(conf)
+    expectSilent(host.cni('CHECK', added, pod.call))
+    expectSilent(host.cni('DEL', added, pod.call))
+    expect(interfacesOf(host, pod.call.netns)).toEqual(['eth0'])
+    // The runtime may send it again, without namespace and prevResult.
+    expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
     expectNothingLeft(host, before)
-  })
-
-  it('keeps the MAC check of the interface when an entry that did nothing is deleted', () => {
-    const conf = { ...main, macspoofchk: true }
-    const pod = attach(host, conf)
-    expect(host.cni('ADD', { ...second, prevResult: pod.result }, pod.call).code).toBe(0)
-    expectSilent(host.cni('DEL', { ...second, prevResult: pod.result }, pod.call))
-    expectSilent(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call))
-    expect(host.run('nft', ['list', 'set', 'bridge', 'trestle', 'guarded']).stdout).toContain(pod.hostLink)
   })
 
   it('asks no IPAM plugin, whatever its ipam key says', () => {
-    const pod = attach(host, main)
-    const withIpam = { ...second, ipam: { type: 'nosuch' }, prevResult: pod.result }
+    const conf = { ...idle, ipam: { type: 'nosuch' }, prevResult: pod.prevResult }
     for (const verb of ['ADD', 'CHECK', 'DEL'] as const)
-      expect(host.cni(verb, withIpam, pod.call), verb).toMatchObject({ code: 0, stderr: '' })
+      expect(host.cni(verb, conf, pod.call), verb).toMatchObject({ code: 0, stderr: '' })
   })
 
-  it('leaves nothing when the runtime sends each DEL again without namespace and prevResult', () => {
-    const pod = attachBoth()
-    for (const conf of [second, main]) expectSilent(host.cni('DEL', { ...conf, prevResult: pod.result }, pod.call))
-    for (const conf of [second, main]) expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
+  it.each([
+    ['has changed', { ...base, mtu: 1300 }],
+    ['is of a network of trestle', netConf({ podcidr: '10.99.0.0/24' })],
+  ])('leaves nothing when the configuration %s by its DEL', (_, conf) => {
+    const { prevResult } = add(acting)
+    expectSilent(host.cni('DEL', { ...conf, prevResult }, pod.call))
     expectNothingLeft(host, before)
   })
 
-  it('leaves nothing when both configurations have changed meanwhile', () => {
-    const pod = attachBoth()
-    for (const conf of [
-      { ...second, mtu: 1300 },
-      { ...main, podcidr: '10.99.0.0/24' },
-    ]) {
-      expectSilent(host.cni('DEL', { ...conf, prevResult: pod.result }, pod.call))
-    }
-    expect(interfacesOf(host, pod.netns)).toEqual([])
-    expectNothingLeft(host, before)
-  })
-
-  it('a second ADD of it is refused', () => {
-    const pod = attachBoth()
-    expectError(host.cni('ADD', { ...second, prevResult: pod.result }, pod.call), 103)
+  it('a second ADD of it is refused, and harms nothing', () => {
+    const added = add(acting)
+    expectError(host.cni('ADD', { ...acting, prevResult: pod.prevResult }, pod.call), 103, 'already has eth0')
+    expectSilent(host.cni('CHECK', added, pod.call))
   })
 
   it('by mode without a prevResult is refused', () => {
-    expectError(host.cni('ADD', { ...second, mode: 'chained' }, { netns: host.pod('a') }), 7, 'prevResult')
+    expectError(host.cni('ADD', { ...acting, mode: 'chained' }, pod.call), 7, 'prevResult')
     expectNothingLeft(host, before)
   })
 
   it('after a result of another shape of version is refused', () => {
-    const pod = attach(host, main)
-    const old = { cniVersion: '0.2.0', ip4: { ip: '10.1.1.1/24' } }
-    expectError(host.cni('ADD', { ...second, prevResult: old }, pod.call), 7, 'prevResult')
-    expectSilent(host.cni('CHECK', { ...main, prevResult: pod.result }, pod.call))
+    const prevResult = { cniVersion: '0.2.0', ip4: { ip: '10.1.1.1/24' } }
+    expectError(host.cni('ADD', { ...acting, prevResult }, pod.call), 7, 'prevResult')
+    expectNothingLeft(host, before)
   })
 
-  it('is removed by GC with the rest of its attachment, and kept with it', () => {
-    const pod = attachBoth()
-    const list = [{ containerID: pod.id, ifname: 'eth0' }]
-    for (const conf of [main, second]) expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': list }))
-    for (const conf of [main, second]) expectSilent(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call))
-    for (const conf of [main, second]) expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [] }))
-    expect(interfacesOf(host, pod.netns)).toEqual([])
+  it('is kept by a GC that lists it, and removed by one that does not', () => {
+    const added = add(acting)
+    const list = [{ containerID: pod.call.id, ifname: 'eth0' }]
+    expectSilent(host.cni('GC', { ...acting, 'cni.dev/valid-attachments': list }))
+    expectSilent(host.cni('CHECK', added, pod.call))
+    expectSilent(host.cni('GC', { ...acting, 'cni.dev/valid-attachments': [] }))
+    expectNothingLeft(host, before)
+  })
+})
+
+describe('a second entry of trestle', () => {
+  const cure = 'put its keys into the first'
+
+  it('behind one that makes the interface is refused with the cure, and the pod can be deleted', () => {
+    const main = attach(host, netConf(), { id: 'main' })
+    const second = { ...base, tuning: { mtu: 1400 }, prevResult: main.result }
+    expectError(host.cni('ADD', second, main.call), 7, cure)
+    for (const conf of [second, netConf()]) expectSilent(host.cni('DEL', conf, main.call))
+    expectNothingLeft(host, before)
+  })
+
+  // Its ids are those of a second ADD of the first: the error names both.
+  it.each([
+    ['acts', acting],
+    ['has nothing to do', idle],
+  ])('behind a chained one that %s is refused with the cure, and the pod can be deleted', (_, first) => {
+    const { prevResult } = add(first)
+    const second = { ...base, tuning: { mtu: 1300 }, prevResult }
+    const refused = host.cni('ADD', second, pod.call)
+    expectError(refused, refused.json?.code === 103 ? 103 : 7, cure)
+    for (const conf of [second, { ...first, prevResult }]) expectSilent(host.cni('DEL', conf, pod.call))
     expectNothingLeft(host, before)
   })
 })

@@ -75,6 +75,22 @@ describe('chained after a plugin that names the link after the pod', () => {
   })
 })
 
+it('a host port leads to an address whose index in prevResult is beyond the interfaces', async () => {
+  const internet = addUplink(host)
+  const { call, prevResult } = routedPod(host, 'c1', 'calia', '10.1.2.3')
+  const ips = [{ interface: 7, address: '10.1.2.3/32' }]
+  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 8080, protocol: 'tcp' }] }
+  const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', runtimeConfig }
+  const added = host.cni('ADD', { ...conf, prevResult: { ...prevResult, ips } }, call)
+  expect(added.json, added.stdout).toMatchObject({ ips })
+  const stop = await serve(call.netns)
+  try {
+    expect(seenBy(host, internet, outside.node4)).toBe('192.0.2.2')
+  } finally {
+    stop()
+  }
+})
+
 describe('chained after a plugin whose pods share a link of the node', () => {
   const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', firewall: { hostAccept: 'off' } }
   const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 8080, protocol: 'tcp' }] }

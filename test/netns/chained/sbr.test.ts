@@ -4,7 +4,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const first = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -66,8 +66,7 @@ describe('sbr', () => {
     const ours = rules().filter((rule) => /from (10\.50|10\.60|fd00)/.test(rule))
     expect([...ours].sort()).toEqual([
       'from 10.50.0.2 lookup 102',
-      // Tables of IPv4 and IPv6 are apart: 101 has an IPv6 rule only.
-      'from 10.60.0.2 lookup 101',
+      'from 10.60.0.2 lookup 105',
       'from fd00:50::2 lookup 104',
     ])
   })
@@ -100,56 +99,68 @@ describe('sbr', () => {
     expectSilent(later(host, 'DEL', { conf: first, pod }))
     expectNothingLeft(host, before)
   })
+})
 
-  it('chained moves the routes of an interface, and DEL puts them back', () => {
-    const plain = secondConf({ sbr: undefined, isDefaultGateway: false, isGateway: true })
-    const second = attachSecond(plain)
-    const was = [inPod('route show'), inPod('-6 route show')]
-    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
-    const added = host.cni('ADD', { ...chained, prevResult: second.result }, second.call)
-    expect(added.json, added.stdout).toEqual(second.result)
+describe('sbr chained', () => {
+  const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
+  const addresses = ['10.50.0.2/24', 'fd00:50::2/64']
+  const gateways = ['10.50.0.1', 'fd00:50::1']
+  const interfaces = [{ name: 'far1' }, { name: 'eth1', sandbox: '' }]
+
+  /** A second interface of another plugin, with addresses unless `isBare`; its call and its result. */
+  function foreignSecond(isBare = false) {
+    const label = pod.netns.slice('/run/netns/'.length)
+    runLine(host, `ip link add far1 up type veth peer name eth1 netns ${label}`)
+    for (const [at, address] of isBare ? [] : addresses.entries()) {
+      runLine(host, `ip addr add ${gateways[at]}/${address.replace(/.*\//, '')} dev far1 nodad`)
+      expect(host.inPod(pod.netns, 'ip', ['addr', 'add', address, 'dev', 'eth1', 'nodad']).code).toBe(0)
+    }
+    inPod('link set eth1 up')
+    const ips = isBare ? [] : addresses.map((address, at) => ({ address, gateway: gateways[at], interface: 1 }))
+    const sandboxed = interfaces.map((each) => ({ ...each, ...('sandbox' in each ? { sandbox: pod.netns } : {}) }))
+    return {
+      call: { ...pod.call, ifName: 'eth1' },
+      prevResult: { cniVersion: '1.1.0', interfaces: sandboxed, ips },
+    }
+  }
+
+  it('moves the routes of an interface, and DEL puts them back', () => {
+    const { call, prevResult } = foreignSecond()
+    const there = snapshot(host)
+    // A route that is put back is not the kernel's own any more.
+    const sorted = (args: string) =>
+      inPod(args)
+        .replace(/ proto kernel| +(?= )/g, '')
+        .split('\n')
+        .sort()
+    const was = [sorted('route show'), sorted('-6 route show')]
+    const conf = { ...chained, prevResult }
+    expect(host.cni('ADD', conf, call).json).toEqual(prevResult)
     expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
     expect(inPod('route get 192.0.2.9 from 10.50.0.2')).toContain('via 10.50.0.1 dev eth1')
     expect(inPod('route show table main')).not.toContain('eth1')
-    expectSilent(later(host, 'CHECK', { conf: chained, pod: second }))
-    expectSilent(later(host, 'DEL', { conf: chained, pod: second }))
+    expectSilent(host.cni('CHECK', conf, call))
+    expectSilent(host.cni('DEL', conf, call))
     expect(rules()).toEqual([])
-    const sorted = (text: string) => text.replace(/ +/g, ' ').split('\n').sort()
-    expect([inPod('route show'), inPod('-6 route show')].map(sorted)).toEqual(was.map(sorted))
-    expectSilent(later(host, 'DEL', { conf: plain, pod: second }))
-    expectSilent(later(host, 'DEL', { conf: first, pod }))
-    expectNothingLeft(host, before)
+    expect([sorted('route show'), sorted('-6 route show')]).toEqual(was)
+    expectNothingLeft(host, there)
   })
 
   it.each([
     ['an index beyond the interfaces', true, [0, 1]],
     ['an interface without its sandbox', false, [0, 0]],
-  ] as const)('chained has a rule for every address, also by %s', (_, hasSandbox, indexes) => {
-    const second = attachSecond(secondConf({ sbr: undefined, isDefaultGateway: false, isGateway: true }))
-    const interfaces = [{ name: 'eth1', ...(hasSandbox ? { sandbox: pod.netns } : {}) }]
-    const ips = second.result.ips?.map((ip, at) => ({ ...ip, interface: indexes[at] }))
-    const prevResult = { ...second.result, interfaces, ips }
-    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
-    const added = host.cni('ADD', { ...chained, prevResult }, second.call)
+  ] as const)('has a rule for every address, also by %s', (_, hasSandbox, indexes) => {
+    const { call, prevResult } = foreignSecond()
+    const only = [{ name: 'eth1', ...(hasSandbox ? { sandbox: pod.netns } : {}) }]
+    const ips = prevResult.ips.map((ip, at) => ({ ...ip, interface: indexes[at] }))
+    const added = host.cni('ADD', { ...chained, prevResult: { ...prevResult, interfaces: only, ips } }, call)
     expect(added.code, added.stdout).toBe(0)
     expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
   })
 
-  it('chained without any address is refused, and changes nothing', () => {
-    const second = attachSecond(secondConf({ sbr: undefined, podcidr: undefined }))
-    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
-    const added = host.cni('ADD', { ...chained, prevResult: second.result }, second.call)
-    expectError(added, 7, 'no IP addresses supplied on interface eth1')
+  it('without any address is refused, and changes nothing', () => {
+    const { call, prevResult } = foreignSecond(true)
+    expectError(host.cni('ADD', { ...chained, prevResult }, call), 7, 'no IP addresses supplied on interface eth1')
     expect(rules()).toEqual([])
-  })
-
-  it('chained after the plugin that made the default route is no difference for that one', () => {
-    const prevResult = pod.result
-    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', sbr: {} }
-    expect(host.cni('ADD', { ...chained, prevResult }, pod.call)).toMatchObject({ code: 0 })
-    expect(inPod('route show table main default')).toBe('')
-    for (const conf of [first, chained]) expectSilent(later(host, 'CHECK', { conf, pod }))
-    inPod('route flush table 100')
-    expectError(later(host, 'CHECK', { conf: first, pod }), 107, 'route to 0.0.0.0/0')
   })
 })

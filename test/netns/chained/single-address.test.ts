@@ -5,9 +5,9 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
-import { type Host, openHost, trestle, type Verb } from '../../support/host.ts'
+import { type Host, openHost, type Verb } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
-import { stateFiles, stateOf, stateWord } from '../../support/state-layout.ts'
+import { stateFiles, stateOf } from '../../support/state-layout.ts'
 import { type RoutedPod, routedPod } from '../../support/traffic/routed-pods.ts'
 import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
 
@@ -180,37 +180,17 @@ describe('an address that is given to another pod before the DEL of its first on
 describe('pods whose state was lost', () => {
   const noMasq = { nonMasqueradeCIDRs: ['203.0.113.0/24'] }
   const of = (pod: number) => elements().filter((each) => new RegExp(`"(10\\.1\\.2\\.|fd00:1::)${pod}"`).test(each))
-  const lose = () => rmSync(stateFiles(host).networks, { recursive: true })
-  const gc = () => host.run('env', [stateWord(host), trestle, 'gc', '--no-runtime', '--apply'])
 
-  it('leave nothing after their DEL, and others their masquerade', () => {
+  it.each([
+    ['there', false],
+    ['gone', true],
+  ])('leave nothing after a DEL when their namespace is %s, and others their masquerade', (_, isGone) => {
     const [one] = [add(1, noMasq), add(2, noMasq)]
     const theirs = of(2)
-    lose()
-    expectSilent(call('DEL', one, noMasq))
+    expect(theirs).toHaveLength(3)
+    rmSync(stateFiles(host).networks, { recursive: true })
+    if (isGone) host.removePod(one.call.netns)
+    expectSilent(call('DEL', isGone ? { ...one, call: { ...one.call, netns: '' } } : one, noMasq))
     expect(elements()).toEqual(theirs)
-  })
-
-  it('leave nothing after a DEL when their namespace is gone, unless another pod has the address', () => {
-    const [one, two] = [add(1, noMasq), add(2, noMasq)]
-    routedPod(host, 'second', 'cali1', at(1).four, at(1).six)
-    for (const { call } of [one, two]) host.removePod(call.netns)
-    const theirs = of(1)
-    lose()
-    for (const pod of [one, two]) expectSilent(call('DEL', { ...pod, call: { ...pod.call, netns: '' } }, noMasq))
-    expect(elements()).toEqual(theirs)
-  })
-
-  it('leave nothing that gc does not collect when nothing has the address', () => {
-    const [one] = [add(1, noMasq), add(2, noMasq)]
-    const theirs = of(2)
-    lose()
-    host.removePod(one.call.netns)
-    expect(gc().stdout).toMatch(/report .*10\.1\.2\.2: no record has it, and a pod without a record may use it/)
-    expect(elements()).toEqual(theirs)
-    const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
-    expect(call('ADD', chained(3), { ipMasq: false, runtimeConfig }).code).toBe(0)
-    gc()
-    expect(of(2)).toEqual(theirs)
   })
 })

@@ -11,7 +11,7 @@ import { randomFrom } from '../../support/damage/damage.ts'
 import { corpusText, type RawCall, readCorpus } from '../../support/fuzz/corpus.ts'
 import { mutatedBytes, rawSeeds } from '../../support/fuzz/mutated-bytes.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
-import { patterns, stateEnv } from '../../support/state-layout.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1_000_000)
 const inputs = Number(process.env['FUZZ_INPUTS'] ?? 3000)
@@ -99,9 +99,7 @@ async function run({ host }: Lane, { env, stdin }: RawCall): Promise<{ code: unk
 function looked(host: Host, netns: string) {
   for (const { ifname } of JSON.parse(host.run('ip', ['-j', 'link', 'show', 'type', 'bridge']).stdout || '[]'))
     if (typeof ifname === 'string') host.run('ip', ['link', 'del', 'dev', ifname])
-  const { links, state: all } = withoutShared(snapshot(host), knownOf(host))
-  // An address with a cooldown is not given out for that long.
-  const state = all.replace(new RegExp(`^${patterns.cooling}\\n?`, 'gm'), '').trim()
+  const { links, state } = withoutShared(snapshot(host), knownOf(host))
   const elements = [
     ...host.run('nft', ['list', 'ruleset']).stdout.matchAll(/(?:set|map) (\w+) \{[^}]*?elements = \{[^}]*\}/g),
   ]

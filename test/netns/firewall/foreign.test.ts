@@ -38,7 +38,7 @@ const everything = netConf({
   podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
   nonMasqueradeCIDRs: ['10.0.0.0/8'],
   macspoofchk: true,
-  portmap: { masqAll: true, conditionsV4: ['ip', 'saddr', '!=', '10.99.0.0/16'] },
+  portmap: { masqAll: true },
   firewall: { ingressPolicy: 'isolated' },
   tuning: { sysctl: { 'net.core.somaxconn': '200' }, promisc: true, mtu: 1400 },
   bandwidth: { ingressRate: 20_000_000, egressRate: 20_000_000 },

@@ -8,6 +8,7 @@ import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
 import { type Firewall, firewalls, foreignTable, policyDrop } from '../../support/foreign-firewalls.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
 import { stateFiles } from '../../support/state-layout.ts'
+import { bridgedPod, foreignBridge } from '../../support/traffic/bridged-pods.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 import { outside, pings } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -114,19 +115,17 @@ describe('where nothing drops', () => {
 })
 
 describe('a chained attachment with the key', () => {
-  it('has the bridge of its pod accepted, beside a main one without it, until both are gone', () => {
+  it('has the bridge of its pod accepted, whoever made it, until it is gone', () => {
     for (const line of foreignTable) run(line)
     const before = run('nft list table inet fw')
-    const main = netConf(dual)
-    const second = { cniVersion: '1.1.0', name: 'net', type: 'trestle', mode: 'chained', firewall: {} }
-    const pod = attach(host, main, { id: 'a' })
-    const chained = host.cni('ADD', { ...second, prevResult: pod.result }, pod.call)
-    expect(chained.code, chained.stdout).toBe(0)
+    foreignBridge(host, 'cni9', '10.249.0.1')
+    const { call, prevResult } = bridgedPod(host, 'a', { bridge: 'cni9', address: '10.249.0.2' })
+    const chained = netConf({ podcidr: undefined, ipMasq: true, removeWhenEmpty: true, firewall: {}, prevResult })
+    const pod = attach(host, chained, call)
     expect(pings(host, pod.netns, outside.far4)).toBe(true)
-    const other = attach(host, { ...main, promiscMode: true }, { id: 'b' })
     expect(run('nft list table inet fw').match(/trestle accept/g)).toHaveLength(1)
-    expectSilent(later(host, 'DEL', { conf: second, pod }))
-    for (const each of [pod, other]) expectSilent(later(host, 'DEL', { conf: main, pod: each }))
+    expectSilent(later(host, 'CHECK', { conf: chained, pod }))
+    expectSilent(later(host, 'DEL', { conf: chained, pod }))
     expect(run('nft list table inet fw')).toBe(before)
   })
 })

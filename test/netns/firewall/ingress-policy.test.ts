@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce, filterBridged, targetsAt } from '../../support/ask.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { bridgedPod, foreignBridge } from '../../support/traffic/bridged-pods.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { putServices } from '../../support/traffic/services.ts'
 import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
@@ -174,45 +175,15 @@ describe('two networks on one bridge', () => {
 
 if (isFull)
   describe('chained pods', () => {
-    /** A bridge of another plugin. `gateway`: the link of its gateway, which with a VLAN is a veth into the bridge. */
-    function bridge(name: string, number: number, gateway = name): void {
-      const lines = [
-        `link add ${name} up type bridge`,
-        ...(gateway === name
-          ? []
-          : [`link add ${gateway} up type veth peer name v${name}`, `link set v${name} up master ${name}`]),
-        `addr add 10.24${number}.0.1/24 dev ${gateway}`,
-      ]
-      expect(host.run('ip', ['-batch', '-'], `${lines.join('\n')}\n`).stderr).toBe('')
-      // As with VLAN filtering: the bridge itself does not answer for the gateway in its VLAN.
-      host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.all.arp_ignore=1'])
-    }
-
-    /** A pod as that plugin makes it, and trestle after it. */
+    /** A pod of another plugin, and trestle after it. */
     async function chainedPod(name: string, id: string, at: { bridge: string; address: string; hostPort: number }) {
-      const netns = host.pod(id)
-      host.run('ip', `link add h${id} up master ${at.bridge} type veth peer name eth0 netns ${netns}`.split(' '))
-      const gateway = at.address.replace(/\d+$/, '1')
-      const lines = [`addr add ${at.address}/24 dev eth0`, 'link set eth0 up', `route add default via ${gateway}`]
-      expect(host.inPod(netns, 'sh', ['-c', lines.map((line) => `ip ${line}`).join(' && ')]).stderr).toBe('')
+      const { call, prevResult } = bridgedPod(host, id, at)
       const portMappings = ['tcp', 'udp'].map((protocol) => {
         return { hostPort: at.hostPort, containerPort: 80, protocol }
       })
-      const interfaces = [{ name: at.bridge }, { name: `h${id}` }, { name: 'eth0', sandbox: netns }]
-      const prevResult = {
-        cniVersion: '1.1.0',
-        interfaces,
-        ips: [{ address: `${at.address}/24`, gateway, interface: 2 }],
-      }
-      const conf = {
-        cniVersion: '1.1.0',
-        name,
-        type: 'trestle',
-        firewall: { ingressPolicy: 'same-bridge' },
-        prevResult,
-      }
-      const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id, netns })
-      host.atClose(await answer(netns, 80))
+      const conf = netConf({ name, podcidr: undefined, firewall: { ingressPolicy: 'same-bridge' }, prevResult })
+      const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, call)
+      host.atClose(await answer(call.netns, 80))
       return { pod: made, hostPort: at.hostPort }
     }
 
@@ -222,8 +193,8 @@ if (isFull)
       filterBridged(host, false)
       const drops = 'table inet other { chain f { type filter hook forward priority 10; policy drop; }; }\n'
       expect(host.run('nft', ['-f', '-'], drops).stderr).toBe('')
-      bridge('cni8', 0, 'cni8.100')
-      bridge('cni9', 1, 'cni9.100')
+      foreignBridge(host, 'cni8', '10.240.0.1', 'cni8.100')
+      foreignBridge(host, 'cni9', '10.241.0.1', 'cni9.100')
       const a = await chainedPod('n8', 'a', { bridge: 'cni8', address: '10.240.0.2', hostPort: 8001 })
       const b = await chainedPod('n8', 'b', { bridge: 'cni8', address: '10.240.0.3', hostPort: 8002 })
       const c = await chainedPod('n9', 'c', { bridge: 'cni9', address: '10.241.0.2', hostPort: 8003 })
@@ -232,7 +203,7 @@ if (isFull)
     })
 
     it('whose list has another bridge by now keep the policy', async () => {
-      for (const [number, name] of ['cni7', 'cni8', 'cni9'].entries()) bridge(name, number)
+      for (const [number, name] of ['cni7', 'cni8', 'cni9'].entries()) foreignBridge(host, name, `10.24${number}.0.1`)
       const a = await chainedPod('n', 'a', { bridge: 'cni8', address: '10.241.0.2', hostPort: 8001 })
       const b = await chainedPod('m', 'b', { bridge: 'cni7', address: '10.240.0.2', hostPort: 8002 })
       const c = await chainedPod('n', 'c', { bridge: 'cni9', address: '10.242.0.2', hostPort: 8003 })

@@ -28,20 +28,6 @@ const inPod = (pod: Pod, line: string) => {
 const onHost = (line: string) => runLine(host, `ip ${line}`)
 
 describe('macspoofchk', () => {
-  it('of a further pod says its own elements and builds no rule anew', () => {
-    const conf = netConf({ macspoofchk: true })
-    attach(host, conf, { id: 'first' })
-    const faults = openFaults()
-    try {
-      attach(host, conf, { id: 'second', env: { PATH: faults.path, FAULT_INSIDE: '1' } })
-      const inputs = faults.seen().filter(({ tool }) => tool === 'nft')
-      expect(inputs).toHaveLength(2)
-      expect(inputs.flatMap(({ lines }) => lines).filter((line) => line.startsWith('flush'))).toEqual([])
-    } finally {
-      faults.close()
-    }
-  })
-
   /** A second interface over eth0 whose frames have a MAC of its own, as a pod with CAP_NET_ADMIN makes it. */
   const spoof = (pod: Pod, address: string) => {
     inPod(pod, 'link add mv0 link eth0 address 0a:00:00:00:00:99 type macvlan mode bridge')

@@ -218,19 +218,6 @@ describe('a delegated IPAM plugin', () => {
     expectNothingLeft(host, before)
   })
 
-  it('gets the DEL of its own configuration, when a chained entry was edited under the pod', () => {
-    const plugin = install({ ADD: answer(), DEL: `grep -q '"ipam"' stdin.DEL || { ${refuse(7, 'no ipam')}; }` })
-    const pod = attach(host, conf, { path: plugin.path })
-    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', prevResult: pod.result, firewall: {} }
-    const call = { ...pod.call, path: plugin.path }
-    expect(host.cni('ADD', chained, call).code).toBe(0)
-    expectSilent(host.cni('DEL', { ...chained, firewall: { ingressPolicy: 'same-bridge' } }, call))
-    expectSilent(host.cni('DEL', { ...conf, prevResult: pod.result }, call))
-    // The plugin had its `ipam` with the first of both.
-    expect(plugin.calls()).toEqual(['ADD', 'DEL', 'DEL'])
-    expectNothingLeft(host, before)
-  })
-
   it.each<[string, object]>([
     ['podcidr', netConf()],
     ['another type', ipamConf({ type: 'trestle', subnet: '10.66.0.0/24' })],

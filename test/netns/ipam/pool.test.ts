@@ -7,11 +7,10 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { makeOld } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { stateFiles, stateOf } from '../../support/state-layout.ts'
-import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
+import { addressesOf, attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -83,20 +82,11 @@ describe('a pool', () => {
   })
 
   it('takes nothing from a pod whose namespace has lost its path and has a process, until that ends', async () => {
-    const published = { portMappings: [{ hostPort: 8081, containerPort: 81 }] }
     const web = netConf({
       podcidr: '10.240.0.0/30',
       runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] },
     })
     const pod = attach(host, web, { id: 'a' })
-    const chained = {
-      cniVersion: '1.1.0',
-      name: 'net',
-      type: 'trestle',
-      prevResult: pod.result,
-      runtimeConfig: published,
-    }
-    expect(host.cni('ADD', chained, pod.call)).toMatchObject({ code: 0 })
     const process = spawn('nsenter', [`--net=${pod.netns}`, 'sleep', '300'])
     await once(process, 'spawn')
     try {
@@ -106,11 +96,6 @@ describe('a pool', () => {
       host.removePod(pod.netns)
       expectError(addAnother(web), 101, 'no IP addresses available')
       expectError(addAnother({ ...web, podcidr: '10.241.0.0/24', name: 'other', bridge: 'br-other' }), 104, '8080')
-      expectError(
-        addAnother({ ...web, podcidr: '10.242.0.0/24', name: 'third', bridge: 'br-third', runtimeConfig: published }),
-        104,
-        '8081',
-      )
       expect(host.run('ping', ['-c1', '-W2', pod.address]).code).toBe(0)
     } finally {
       process.kill('SIGKILL')
@@ -144,7 +129,7 @@ describe('a requested address', () => {
   it.each<[string, object, string]>([
     ['CNI_ARGS', {}, 'IP=10.240.0.50'],
     ['CNI_ARGS with a prefix', {}, 'IP=10.240.0.50/24'],
-    ['args.cni.ips', { args: { cni: { ips: ['10.240.0.50'] } } }, ''],
+    ['args.cni.ips', { tuning: {}, args: { cni: { ips: ['10.240.0.50'] } } }, ''],
     ['runtimeConfig.ips', { runtimeConfig: { ips: ['10.240.0.50/24'] } }, ''],
   ])('comes from %s', (_, more, args) => {
     const pod = attach(host, { ...conf, ...more }, { args })
@@ -231,15 +216,5 @@ describe('ranges', () => {
       'fd00::2',
       'fd00::3',
     ])
-  })
-
-  it('a cooldown keeps a freed address back, even when the pool is full', () => {
-    const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/30', cooldown: 600 })
-    const pod = attach(host, conf)
-    expectSilent(later(host, 'DEL', { conf, pod }))
-    expectError(addAnother(conf), 101, 'no IP addresses available')
-    makeOld(stateOf(host, 'net').cooling(pod.address))
-    expect(attach(host, conf, { id: 'b' }).address).toBe('10.240.0.2')
-    expect(onHostJson(host, ['link', 'show', 'master', 'cni0'])).toHaveLength(1)
   })
 })

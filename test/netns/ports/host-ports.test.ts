@@ -4,7 +4,7 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { answer, ask, askOnce, describeTarget, filterBridged, targetsAt } from '../../support/ask.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { outside } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -110,5 +110,18 @@ describe.each([
     for (const map of ['ports4', 'ports6', 'anyports4', 'anyports6']) {
       expect(host.run('nft', ['list', 'map', 'inet', 'trestle', map]).stdout).not.toContain('elements')
     }
+  })
+})
+
+describe('keys that only make sense with iptables', () => {
+  it.each([
+    ['conditionsV4', ['!', '-s', '10.99.0.0/16']],
+    ['conditionsV6', ['!', '-s', 'fd99::/64']],
+    ['externalSetMarkChain', 'KUBE-MARK-MASQ'],
+    ['markMasqBit', 13],
+  ])('%s is refused with code 2, key and value', (key, value) => {
+    const refused = host.cni('ADD', netConf({ portmap: { [key]: value } }), { netns: host.pod('c1') })
+    expectError(refused, 2, key)
+    expect(refused.json?.msg).toContain(Array.isArray(value) ? value.at(-1) : `${value}`)
   })
 })

@@ -2,13 +2,13 @@
 // A clock that is set by a year, in either direction, seen from later: everything in state was then written a year ago,
 // or will be in a year. What counts is how long ago by the time since boot.
 
-import { lutimesSync, mkdirSync, writeFileSync } from 'node:fs'
+import { lutimesSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { holdLock, livingStamp, rewrite, startedLongAgo, unseenStamp } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { recordName, stateOf, stateWord } from '../../support/state-layout.ts'
-import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
+import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
 const yearS = 365 * 24 * 3600
 const clocks = [
@@ -54,19 +54,9 @@ describe.each(clocks)('a clock that was set %s by a year', (_, shiftS) => {
     expect(state.names('addresses')).toHaveLength(1)
   })
 
-  it('ends a cooldown at the latest with its own length', () => {
-    const conf = ipamConf({ type: 'trestle', subnet: '10.9.0.0/30', cooldown: 60 })
-    const pod = attach(host, conf)
-    expectSilent(later(host, 'DEL', { conf, pod }))
-    expectError(host.cni('ADD', conf, { id: 'c2', netns: host.pod('c2') }), 101)
-    shiftFile(state.cooling(pod.address))
-    expect(attach(host, conf, { id: 'c3' }).address).toBe(pod.address)
-  })
-
   it('ends no lock of a live holder in another pid namespace, and every one that was left there', () => {
     const pod = attach(host, netConf())
-    const lock = stateOf(host, 'net').lock
-    mkdirSync(state.directory, { recursive: true })
+    const lock = state.lockOf('c1')
     const release = holdLock(lock, { ...unseenStamp(), startTime: livingStamp().startTime })
     shiftFile(lock)
     const waited = later(host, 'DEL', { conf: netConf(), pod })

@@ -6,8 +6,8 @@ import type { ChildProcess } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { holdLock, until, watchLock } from '../../support/faults/process-identities.ts'
-import { startCall } from '../../support/faults/started.ts'
+import { holdLock, until } from '../../support/faults/process-identities.ts'
+import { endsOrWaits, startCall } from '../../support/faults/started.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
@@ -166,11 +166,11 @@ describe('a signal in the middle of ADD', () => {
 describe('SIGTERM', () => {
   it('ends an ADD that waits for a lock, which takes its intent record back', async () => {
     const lock = stateFiles(host).lock
-    const [free, watched] = [holdLock(lock), watchLock(lock)]
+    const free = holdLock(lock)
     const { child, ended } = start(netConf(), { CNI_NETNS: host.pod('a'), CNI_CONTAINERID: 'c1' })
     const intent = stateOf(host, 'net').pending('c1')
-    await until('it waits for the lock', watched.isWanted)
-    watched.close()
+    await until('its intent is written', () => existsSync(intent))
+    await endsOrWaits(Object.assign(ended, { pid: child.pid ?? 0 }))
     expect(existsSync(intent)).toBe(true)
     child.kill('SIGTERM')
     expectError(await ended, 106, 'while waiting for')

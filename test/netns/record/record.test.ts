@@ -27,20 +27,10 @@ afterEach(() => {
 
 const record = (...words: string[]) => command(host, 'record', ...words)
 
-/** A directory with an `ip` that answers the look at the node's links with `text`. */
-function withIp(text: string): string {
-  const look = `[ "$*" = "-j -d -batch -" ] && { cat >/dev/null; echo '${text}'; exit; }`
-  writeFileSync(`${path}/ip`, `#!/bin/sh\n${look}\nPATH='${process.env['PATH']}' exec ip "$@"\n`, { mode: 0o755 })
-  return `${path}:${process.env['PATH']}`
-}
-
-/** What iproute2 prints of bridges where the kernel has no module for them, and what no iproute2 prints. */
-const oddNodes = ['[{},{}]', '[{"ifname":"odd"}]']
-
 describe('trestle record on', () => {
   it('records each call until off, each line valid by the schema', () => {
     expect(record('on').stdout).toContain('records each call')
-    const env = { TRACEPARENT: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, CNI_SECRET: 'CANARY', HOME: '/root' }
+    const env = { CNI_SECRET: 'CANARY', HOME: '/root' }
     const add = host.cni('ADD', conf, { netns, args, env })
     host.cni('CHECK', { ...conf, prevResult: add.json }, { netns, args })
     host.cni('STATUS', conf)
@@ -55,23 +45,18 @@ describe('trestle record on', () => {
       CNI_COMMAND: 'ADD',
       CNI_NETNS: netns,
       PATH: expect.any(String),
-      TRACEPARENT: env.TRACEPARENT,
     })
-    expect(call.otherEnv).toEqual(expect.arrayContaining(['CNI_SECRET', 'HOME']))
+    expect(call.otherEnv).toContain('HOME')
     expect(lineOf(lines, 'result')).toMatchObject({ exit: 0, stdout: add.stdout, stderr: '' })
     const runs = lines.filter((line) => line.type === 'exec')
     expect(runs.map(({ argv }) => argv.join(' '))).toEqual(expect.arrayContaining([expect.stringContaining('nft')]))
     expect(runs.find(({ argv }) => argv[0] === 'nft')?.stdin).toContain('trestle')
     expect(runs.every(({ ms }) => ms !== undefined)).toBe(true)
     expect(host.run('grep', ['-r', 'CANARY', host.stateDir]).stdout).toBe('')
-    expect(record('list').stdout).not.toContain('VERSION')
-    expect(record('list', '--all').stdout).toContain('VERSION')
     expect(record('off').code).toBe(0)
     host.cni('STATUS', conf)
     expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
     expect(existsSync(stateFiles(host).recording)).toBe(false)
-    expect(record('clear').stdout).toBe('5 records removed\n')
-    expect(ringFiles(host, 'records')).toEqual([])
   })
 
   it('records only the pod or the network that --only names, and keeps as many as --keep', () => {
@@ -83,30 +68,6 @@ describe('trestle record on', () => {
     record('on', '--only', 'pods')
     host.cni('STATUS', conf)
     expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
-  })
-
-  it('is shown by list and show', () => {
-    record('on')
-    const add = host.cni('ADD', conf, { netns, args })
-    host.cni('DEL', conf, { netns, args })
-    const list = record('list').stdout
-    expect(list).toMatch(/ADD +shop\/web +pods +succeeded: [\d.]+ ms/)
-    expect(list).toContain('recording is on; failed calls are kept')
-    const [id = ''] = /^\S+(?= .* ADD )/m.exec(list) ?? []
-    host.cni('ADD', { ...conf, mtu: 'x' }, { netns, args })
-    const of = { pod: 'shop/web', network: 'pods', time: expect.stringMatching(/^\d{4}-.*Z$/), ms: expect.any(Number) }
-    expect(JSON.parse(record('list', '-o', 'json').stdout).records).toMatchObject([
-      { verb: 'ADD', ...of, outcome: 'failed', errorId: 'wrong-type' },
-      { verb: 'DEL', ...of, outcome: 'succeeded' },
-      { verb: 'ADD', ...of, outcome: 'succeeded' },
-    ])
-    const shown = record('show', id).stdout
-    for (const words of ['CNI_COMMAND=ADD', JSON.stringify(conf), add.stdout.trim(), 'nft', `file: ${host.stateDir}`])
-      expect(shown).toContain(words)
-    expect(JSON.parse(record('show', id, '-o', 'json').stdout).record).toHaveLength(
-      linesOf(host, ringFiles(host, 'records', 'ADD')[0] ?? '').length,
-    )
-    expect(record('show', '19990101').stderr).toContain('[record-missing]')
   })
 
   it('a hundred STATUS push out no ADD', () => {
@@ -126,19 +87,6 @@ describe('the key record', () => {
     host.cni('STATUS', conf)
     host.cni('STATUS', { ...conf, record: false })
     expect(ringFiles(host, 'records').map(verbOfRecord)).toEqual(['ADD', 'DEL'])
-  })
-
-  it.each(oddNodes)('stands in for a plugin and keeps failed calls where `ip` prints %s of the node', (links) => {
-    const env = { PATH: withIp(links) }
-    writeFileSync(`${path}/other`, `#!/bin/sh\necho '{"cniVersion":"1.1.0","dns":{}}'\n`, { mode: 0o755 })
-    const wrapped = host.cni('ADD', { ...conf, record: { wrap: 'other' } }, { netns, args, path, env })
-    expect(wrapped.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
-    const answered = host.cni('ADD', { ...conf, record: { answer: { ADD: { dns: {} } } } }, { netns, args, env })
-    expect(answered.stdout).toBe('{"cniVersion":"1.1.0","dns":{}}\n')
-    expect(ringFiles(host, 'records', 'ADD')).toHaveLength(2)
-    expect(host.cni('ADD', { ...conf, mtu: 'x', log: true }, { netns, args, env }).code).toBe(1)
-    expect(ringFiles(host, 'failures', 'ADD')).toHaveLength(1)
-    expect(host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout).toBe('')
   })
 
   it('wrap: runs another plugin with its input, and answers byte for byte', () => {
@@ -166,8 +114,6 @@ describe('the key record', () => {
       stderr: 'grumble\n',
     })
     expect(lineOf(lines, 'result')).toMatchObject({ exit: 3, code: 7, stdout: add.stdout, stderr: 'grumble\n' })
-    expect(record('list').stdout).toMatch(/ADD[\s\S]*by other[\s\S]*\nfailed calls are kept\n$/)
-    expect(record('--help').stdout).toMatch(/"record": \{"wrap": "bridge"\}[\s\S]*"record": \{"answer":/)
   })
 
   it.each([

@@ -2,14 +2,13 @@
 // Records of another version, as an upgrade or its way back leaves them: a newer or older format, and keys that this
 // version does not know. Their pods keep what they have, nobody else gets it, and DEL takes all of it.
 
-import { readFileSync, statSync, truncateSync } from 'node:fs'
+import { readFileSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
 import { rewrite } from '../../support/faults/process-identities.ts'
-import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { recordName, reservedPorts, stateWord } from '../../support/state-layout.ts'
+import { recordName, reservedPorts } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const plain = netConf({ macspoofchk: true, bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
@@ -32,8 +31,12 @@ describe('a record', () => {
   }
   const listed = (ids: readonly string[]) => ids.map((containerID) => ({ containerID, ifname: 'eth0' }))
 
-  it.each([2, 0])('of format %i keeps its pod, its address and its port, and goes with DEL', (format) => {
-    rewriteAll((record) => ({ ...record, format, spec: { layers: [1, 2, 3] }, network: 'net' }))
+  // Format 2 was that of the versions before this core, with `key` in place of `id`.
+  it.each([
+    [2, 'key'],
+    [4, 'id'],
+  ])('of format %i keeps its pod, its address and its port, and goes with DEL', (format, name) => {
+    rewriteAll(({ id, ...record }) => ({ ...record, [name]: id, format, spec: { layers: [1, 2, 3] }, network: 'net' }))
     const text = readFileSync(host.state.finished('c1'), 'utf8')
 
     const other = attach(host, plain, { id: 'c2' })
@@ -54,7 +57,7 @@ describe('a record', () => {
   })
 
   it('of format 2 goes with GC when the runtime does not list it', () => {
-    rewriteAll((record) => ({ ...record, format: 2, spec: {} }))
+    rewriteAll(({ id, ...record }) => ({ ...record, key: id, format: 2, spec: {} }))
     expectSilent(host.cni('GC', { ...plain, 'cni.dev/valid-attachments': [] }))
     expectNothingLeft(host, host.before)
   })
@@ -63,28 +66,6 @@ describe('a record', () => {
     rewriteAll((record) => ({ ...record, added: { later: true }, spec: { ...Object(record['spec']), tags: ['x'] } }))
     expectSilent(later(host, 'CHECK', { conf, pod }))
     expectSilent(host.cni('DEL', conf, pod.call))
-    expectNothingLeft(host, host.before)
-  })
-
-  it('and a network with fields from the future keep them, whatever other pods do, and nothing is set up anew', () => {
-    const network = host.state.shared
-    const added = { future: { x: [1] } }
-    rewriteAll((record) => ({ ...record, ...added, spec: { ...Object(record['spec']), ...added } }))
-    rewrite(network, (found) => ({ ...found, ...added, bridge: { ...Object(found['bridge']), ...added } }))
-    const written = statSync(network).ino
-
-    const other = attach(host, plain, { id: 'c2' })
-    expect(statSync(network).ino).toBe(written)
-    expectSilent(later(host, 'CHECK', { conf, pod }))
-    const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
-    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
-    // The network changes: its file is written anew.
-    const wider = attach(host, { ...plain, nonMasqueradeCIDRs: ['10.9.0.0/16'] }, { id: 'c3' })
-    expect(JSON.parse(readFileSync(network, 'utf8'))).toMatchObject({ ...added, bridge: added })
-    for (const file of [host.state.finished('c1'), host.state.address(pod.address)])
-      expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject(added)
-    expect(JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))).toMatchObject({ spec: added })
-    for (const each of [pod, other, wider]) expectSilent(host.cni('DEL', conf, each.call))
     expectNothingLeft(host, host.before)
   })
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kind of file of the state directory damaged in every way: no verb crashes or hangs, no live pod's address or
 // host port is given to another, DEL still leaves nothing of its pod, `trestle restore` and `gc` heal.
-// TRESTLE_TEST_FULL=1 plays every combination, with TRESTLE_TEST_PART=1/2 half of them; else the printed seed chooses.
+// TRESTLE_TEST_FULL=1 plays every combination; else the printed seed chooses.
 
-import { readFileSync, truncateSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { cutLengths, damages, filesBelow, randomFrom } from '../../support/damage/damage.ts'
+import { damages, filesBelow } from '../../support/damage/damage.ts'
 import {
   kinds,
   makeStateOld,
@@ -17,12 +16,10 @@ import {
   whole,
 } from '../../support/damage/worn-state.ts'
 import { type Finished, trestle } from '../../support/host.ts'
-import { ofThisPart } from '../../support/part.ts'
 import { isOfAttachment, recordName, stateWord } from '../../support/state-layout.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
-const random = randomFrom(seed)
 /** Without isFull: of the kinds of file, every third with each damage. */
 const part = 3
 /** A call lasts 20 s at most; nothing here has to wait for anybody. */
@@ -52,7 +49,6 @@ const calls: Readonly<Record<string, (worn: Worn) => string | undefined>> = {
   "ADD with a live pod's address": ({ host, p, fresh }) =>
     refused(host.cni('ADD', plain, { id: 'f', netns: fresh, args: `IP=${p.address}` }), 102),
   CHECK: ({ host, p }) => answers(host.cni('CHECK', { ...whole, prevResult: p.result }, p.call), 0, 107),
-  'CHECK of a chained part': ({ host, q, qChained }) => answers(host.cni('CHECK', qChained, q.call), 0, 107),
   STATUS: ({ host }) => answers(host.cni('STATUS', plain), 0),
   GC: ({ host, p, q }) => {
     const valid = [p, q].map(({ id }) => ({ containerID: id, ifname: 'eth0' }))
@@ -94,14 +90,14 @@ describe('a damaged state directory', () => {
   it('has a file of every kind that is damaged here, and no other', () => {
     const known = new Set(Object.values(kinds))
     const isOfOther = (file: string) =>
-      ['q', 'd', 'e'].some((id) => file.endsWith(recordName(id))) || /10\.94\.0\.[345]$/.test(file)
+      ['q', 'd'].some((id) => file.endsWith(recordName(id))) || /10\.94\.0\.[34]$/.test(file)
     const isKnown = (file: string) => known.has(file) || isOfOther(file)
     const files = filesBelow(worn.host.stateDir)
     expect(files.filter((file) => !isKnown(file))).toEqual([])
     expect([...known].filter((file) => !files.includes(file))).toEqual([])
   })
 
-  it.each(ofThisPart(Object.keys(damages)))(
+  it.each(Object.keys(damages))(
     'with one file %s (aws-vpc-cni#2283: a damaged reservation is an address lost)',
     (how) => {
       const names = Object.keys(calls)
@@ -117,23 +113,6 @@ describe('a damaged state directory', () => {
     },
     isFull ? 600_000 : 180_000,
   )
-
-  it(
-    'with one file cut short anywhere',
-    () => {
-      const names = Object.keys(calls)
-      const wrong = ofThisPart(Object.keys(kinds)).flatMap((kind) => {
-        worn.reset()
-        const lengths = cutLengths(readFileSync(worn.path(kind), 'utf8'), random, 50)
-        const chosen = isFull ? lengths : sample(lengths, 1)
-        return chosen.flatMap((length) =>
-          play(`${kind}: cut to ${length}`, sample(names, 1)[0] ?? '', () => truncateSync(worn.path(kind), length)),
-        )
-      })
-      expect(wrong).toEqual([])
-    },
-    isFull ? 3_600_000 : 180_000,
-  )
 })
 
 describe('after a file was damaged', () => {
@@ -144,15 +123,14 @@ describe('after a file was damaged', () => {
     return (isFull ? names : [names[(at + seed) % names.length] ?? '']).map((how) => [kind, how] as const)
   })
 
-  it.each(ofThisPart(pairs))('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
+  it.each(pairs)('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
     const worn = openWorn()
     try {
-      const { host, p, q, qChained, dead } = worn
+      const { host, p, q, dead } = worn
       const other = `${host.stateDir}/${others[kind] ?? kinds['a finished record']}`
       damages[how]?.({ file: worn.path(kind), other, outside: '/etc/hostname' })
       const dels = [
         host.cni('DEL', whole, p.call),
-        host.cni('DEL', qChained, q.call),
         host.cni('DEL', plain, q.call),
         host.cni('DEL', plain, dead.call),
         host.cni('DEL', whole, p.call),
@@ -207,12 +185,4 @@ function refused(finished: Finished, code: number): string | undefined {
 
 function exits(finished: Finished, ...codes: readonly number[]): string | undefined {
   return codes.includes(finished.code) ? undefined : `${finished.code} ${finished.stdout}${finished.stderr}`
-}
-
-/** Some of a list, chosen by the seed. */
-function sample<T>(list: readonly T[], count: number): readonly T[] {
-  const left = [...list]
-  return Array.from({ length: Math.min(count, left.length) }, () =>
-    left.splice(Math.floor(random() * left.length), 1),
-  ).flat()
 }

@@ -21,7 +21,6 @@ import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 18081, containerPort: 80, protocol: 'tcp' }] } })
 const net = relative.network('net')
-const cooling = net.directoryOf('cooling')
 const directories = [
   '',
   relative.networks,
@@ -86,19 +85,16 @@ describe('a directory of the state', () => {
     expectSilent(later(host, 'DEL', { conf, pod }))
   })
 
-  it.each([net.directory, net.directoryOf('addresses'), cooling, net.directoryOf('pending')])(
+  it.each([net.directory, net.directoryOf('addresses'), net.directoryOf('pending')])(
     'in whose place a file is makes no call fail, and what live pods have stays theirs: /%s',
     (name) => {
-      const ipam = { type: 'trestle', subnet: '10.240.0.0/24', cooldown: 60 }
-      const withoutPorts = { ...conf, podcidr: undefined, runtimeConfig: undefined, ipam }
+      const withoutPorts = { ...conf, runtimeConfig: undefined }
       host.run('rm', ['-rf', pathOf(name)])
       writeFileSync(pathOf(name), 'x')
       expectSilent(host.cni('STATUS', withoutPorts))
       const second = attach(host, withoutPorts, { id: 'c2' })
       expect(second.address).toBe('10.240.0.3')
       expect(readdirSync(stateFiles(host).damaged).join()).toContain(damagedName(name))
-      if (name === cooling) host.run('rm', ['-rf', pathOf(name)])
-      if (name === cooling) writeFileSync(pathOf(name), 'x')
       expectSilent(later(host, 'DEL', { conf: withoutPorts, pod: second }))
       expectSilent(later(host, 'DEL', { conf, pod }))
     },
@@ -113,22 +109,6 @@ describe('a directory of the state', () => {
     make(host.stateDir)
     expectRefused('other')
     expectError(later(host, 'DEL', { conf, pod }), 5, `it is ${told}; remove `)
-  })
-
-  it("says so where it is root's and trestle runs as somebody else", () => {
-    chmodSync(host.stateDir, 0o755)
-    const words = Object.entries(environment('STATUS', { env: stateEnv(host) }))
-    const env = words.map(([key, value]) => `${key}=${value}`)
-    // Where the executable is may be closed to others.
-    const reader = ['--inh-caps', '+dac_read_search', '--ambient-caps', '+dac_read_search']
-    const somebody = ['setpriv', '--reuid', '65534', ...reader, trestle]
-    const found = 'it is owned by uid 0 and has mode 755, and trestle runs as uid 65534; run it as root'
-    expectError(host.run('env', ['-i', ...env, ...somebody], JSON.stringify(conf)), 50, found)
-  })
-
-  it('that is missing is made again: damaged, cooling, locks', () => {
-    expectSilent(later(host, 'DEL', { conf, pod }))
-    expectSilent(host.cni('STATUS', conf))
   })
 })
 

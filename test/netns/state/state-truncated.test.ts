@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file of the state directory truncated, as a full disk or a power loss leaves them: no address and no host port is
-// lost for good. DEL frees what prevResult, libcni, the pod's interface or the table tells; what nobody tells of is
-// collected by the ADD that needs it, as `trestle gc` would.
+// Every file of the state directory truncated, as a full disk leaves them: no address and no host port of a live pod is
+// given to another pod. DEL frees what the host link's alias and the elements tell; what they do not tell is collected by
+// `trestle gc`.
 
-import { readdirSync, truncateSync } from 'node:fs'
+import { rmSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { filesBelow } from '../../support/damage/damage.ts'
@@ -11,14 +11,7 @@ import { type HostWithState, openHostWithState } from '../../support/damage/host
 import { makeStateOld } from '../../support/damage/worn-state.ts'
 import { trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import {
-  isDamagedRecord,
-  portName,
-  recordName,
-  reservedPorts,
-  stateFiles,
-  stateWord,
-} from '../../support/state-layout.ts'
+import { forgetLast, portName, recordName, reservedPorts, stateFiles, stateWord } from '../../support/state-layout.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 /** Five addresses. */
@@ -37,47 +30,29 @@ const truncate = (): void => {
 }
 const fill = (sent: (at: number) => object = () => conf): readonly Pod[] =>
   ids.map((id, at) => attach(host, sent(at), { id }))
-/** Reservations and shared files that could not be read are kept for a look; records went with their DEL. */
-const withoutDamaged = () => {
-  host.run('rm', ['-rf', stateFiles(host).damaged])
-}
+/** What could not be read is kept for a look. */
+const withoutDamaged = () => rmSync(stateFiles(host).damaged, { recursive: true, force: true })
 
-describe('truncated state: DEL frees the address', () => {
-  it.each([
-    ['that prevResult tells, whose namespace is gone', conf, true, true],
-    ['that the interface tells', conf, false, false],
-    ['that prevResult tells, of an attachment that is addresses alone', ipamRole(), true, false],
-  ])('%s', (_, sent, hasResult, isGone) => {
-    const pods = fill(() => sent)
-    truncate()
-    expectError(host.cni('ADD', sent, { id: 'c6', netns: host.pod('c6') }), 101, '5 of 5 used')
-    for (const pod of pods) {
-      if (isGone) host.removePod(pod.netns)
-      const call = isGone ? { netns: '' } : {}
-      expectSilent(hasResult ? later(host, 'DEL', { conf: sent, pod, call }) : host.cni('DEL', sent, pod.call))
-    }
-    expect(host.state.names('addresses')).toEqual([])
-    expect(readdirSync(stateFiles(host).damaged).filter(isDamagedRecord)).toEqual([])
-    withoutDamaged()
-    expectNothingLeft(host, host.before)
-    expect(attach(host, sent, { id: 'c7' }).address).not.toBe('')
-  })
-
-  it('and the host ports', () => {
+describe('truncated state', () => {
+  it('a live pod keeps its address and host port, and DEL frees what alias and elements tell', () => {
     const pods = fill((at) => ({ ...conf, ...ports(8080 + at) }))
-    host.run('nft', ['flush', 'ruleset'])
     truncate()
+    expectError(host.cni('ADD', conf, { id: 'c6', netns: host.pod('c6') }), 101, '5 of 5 used')
+    const other = { ...conf, ...ports(8080), name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' }
+    expectError(host.cni('ADD', other, { id: 'c7', netns: host.pod('c7') }), 104)
     for (const [at, pod] of pods.entries())
       expectSilent(later(host, 'DEL', { conf: { ...conf, ...ports(8080 + at) }, pod }))
     expect([...reservedPorts(host), ...host.state.names('addresses')]).toEqual([])
-    attach(host, { ...conf, ...ports(8080) }, { id: 'c6' })
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+    attach(host, { ...conf, ...ports(8080) }, { id: 'c8' })
   })
 
   it('once: a DEL that comes again frees nothing of the pod that has it by now', () => {
     const pod = attach(host, conf)
     truncate()
     expectSilent(later(host, 'DEL', { conf, pod }))
-    host.run('rm', ['-f', host.state.last(0)])
+    forgetLast(host, 'net')
     const next = attach(host, conf, { id: 'c2' })
     expect(next.address).toBe(pod.address)
     truncate()
@@ -89,21 +64,6 @@ describe('truncated state: DEL frees the address', () => {
 })
 
 describe('truncated state of pods whose DEL never comes', () => {
-  it('is collected by an ADD that finds the pool full, and no live pod loses its address', () => {
-    const pods = fill()
-    const [living, ...dead] = pods as [Pod, ...Pod[]]
-    truncate()
-    makeStateOld(host.stateDir)
-    for (const pod of dead) host.removePod(pod.netns)
-    expectSilent(host.cni('STATUS', conf))
-    const next = [6, 7, 8, 9].map((at) => attach(host, conf, { id: `c${at}` }).address)
-    expect(next).not.toContain(living.address)
-    expectError(host.cni('ADD', conf, { id: 'c10', netns: host.pod('c10') }), 101, '5 of 5 used')
-    expectError(host.cni('STATUS', conf), 50)
-    expectSilent(later(host, 'DEL', { conf, pod: living }))
-    expect(attach(host, conf, { id: 'c11' }).address).toBe(living.address)
-  })
-
   it('is collected by trestle gc, which writes the record of a live pod again', () => {
     const [living, ...dead] = fill((at) => ({ ...conf, ...ports(8080 + at) })) as [Pod, ...Pod[]]
     truncate()
@@ -120,27 +80,4 @@ describe('truncated state of pods whose DEL never comes', () => {
     expectSilent(later(host, 'DEL', { conf: { ...conf, ...ports(8080) }, pod: living }))
     expect([...host.state.names('addresses'), ...reservedPorts(host)]).toEqual([])
   })
-
-  it('is left alone while it is younger than five minutes, as by trestle gc', () => {
-    for (const pod of fill()) host.removePod(pod.netns)
-    truncate()
-    expectError(host.cni('STATUS', conf), 50)
-    expectError(host.cni('ADD', conf, { id: 'c6', netns: host.pod('c6') }), 101)
-    expect(host.state.names('addresses')).toHaveLength(5)
-  })
-
-  it('is collected by an ADD that asks for the host port, unless a live pod has it', () => {
-    const [dead, living] = [8080, 8081].map((port) => attach(host, { ...conf, ...ports(port) }, { id: `c${port}` }))
-    truncate()
-    makeStateOld(host.stateDir)
-    host.removePod(dead?.netns ?? '')
-    expectError(host.cni('ADD', { ...conf, ...ports(8081) }, { id: 'x', netns: host.pod('x') }), 104)
-    attach(host, { ...conf, ...ports(8080) }, { id: 'y' })
-    expectSilent(later(host, 'DEL', { conf, pod: living as Pod }))
-    attach(host, { ...conf, ...ports(8081) }, { id: 'z' })
-  })
 })
-
-function ipamRole() {
-  return netConf({ type: 'macvlan', podcidr: undefined, ipam: { type: 'trestle', subnet: '10.240.0.0/29' } })
-}

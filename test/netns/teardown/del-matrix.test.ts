@@ -49,13 +49,18 @@ const bridges: Readonly<Record<string, (host: Host) => void>> = {
   },
 }
 
-const cases = Object.keys(namespaces).flatMap((netns) =>
-  Object.keys(previous).flatMap((prev) =>
-    Object.keys(configurations).flatMap((config) =>
-      Object.keys(bridges).map((bridge) => ({ netns, prev, config, bridge })),
-    ),
-  ),
-)
+/** Each thing alone, and all of them together. */
+const usual = { netns: 'is there', prev: 'is there', config: 'is the same', bridge: 'is there' }
+const worst = { prev: 'is garbage', config: 'has invalid keys', bridge: 'is gone' }
+const cases: readonly (typeof usual)[] = [
+  ...Object.keys(namespaces).flatMap((netns) => [
+    { ...usual, netns },
+    { ...usual, ...worst, netns },
+  ]),
+  ...Object.keys(previous).map((prev) => ({ ...usual, prev })),
+  ...Object.keys(configurations).map((config) => ({ ...usual, config, netns: 'is empty' })),
+  { ...usual, bridge: 'is gone' },
+]
 
 let host: Host
 let before: ReturnType<typeof snapshot>

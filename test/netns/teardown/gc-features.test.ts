@@ -8,6 +8,7 @@ import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { installIpam } from '../../support/ipam-plugin.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { routedPod } from '../../support/traffic/routed-pods.ts'
 
 const key = 'cni.dev/valid-attachments'
 const listed = (...pods: readonly Pod[]) => ({ [key]: pods.map(({ id }) => ({ containerID: id, ifname: 'eth0' })) })
@@ -26,7 +27,7 @@ const modes: readonly (readonly [string, object])[] = [
       macspoofchk: true,
       bandwidth: limits,
       firewall: { ingressPolicy: 'isolated' },
-      portmap: { masqAll: true, conditionsV4: ['ip', 'saddr', '!=', '10.9.0.0/16'] },
+      portmap: { masqAll: true },
       tuning: { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' }, promisc: true },
     }),
   ],
@@ -63,20 +64,24 @@ describe.each(modes)('GC in mode %s', (_, conf) => {
 
 describe('GC of a list', () => {
   it('takes chained parts with what they did to the links of others', () => {
-    const main = netConf()
-    const onTop = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ipMasq: true, bandwidth: limits, firewall: {} }
+    const onTop = { cniVersion: '1.0.0', name: 'net', type: 'trestle', bandwidth: limits, firewall: {} }
     const pods = ['c1', 'c2'].map((id, at) => {
-      const pod = attach(host, main, { id })
-      const chained = { ...withPort(onTop, 8080 + at), prevResult: pod.result }
-      expect(host.cni('ADD', chained, pod.call)).toMatchObject({ code: 0 })
-      return { pod, chained }
+      const { call, prevResult } = routedPod(host, id, `cali${at}`, `10.9.0.${at + 2}`)
+      const chained = { ...withPort(onTop, 8080 + at), prevResult }
+      expect(host.cni('ADD', chained, call)).toMatchObject({ code: 0 })
+      return { id, call, chained, link: `cali${at}` }
     })
-    const [stale, kept] = pods.map(({ pod }) => pod) as [Pod, Pod]
-    // Each plugin of the list gets the same list.
-    for (const conf of [onTop, main]) expectSilent(host.cni('GC', { ...conf, ...listed(kept) }))
-    for (const conf of [main, pods[1]?.chained ?? {}]) expectSilent(later(host, 'CHECK', { conf, pod: kept }))
-    expect(host.run('ip', ['link', 'show', stale.hostLink]).code).not.toBe(0)
-    for (const conf of [onTop, main]) expectSilent(host.cni('GC', { ...conf, ...listed() }))
+    const [stale, kept] = pods as [(typeof pods)[0], (typeof pods)[0]]
+    const gc = { ...onTop, cniVersion: '1.1.0' }
+    expectSilent(host.cni('GC', { ...gc, [key]: [{ containerID: 'c2', ifname: 'eth0' }] }))
+    expectSilent(host.cni('CHECK', kept.chained, kept.call))
+    const isLimited = ({ link }: typeof stale) =>
+      /tbf|ingress/.test(host.run('tc', ['qdisc', 'show', 'dev', link]).stdout)
+    expect([isLimited(stale), isLimited(kept)]).toEqual([false, true])
+    expect(host.run('ip', ['link', 'show', stale.link]).code).toBe(0)
+    expectSilent(host.cni('GC', { ...gc, [key]: [] }))
+    expect(isLimited(kept)).toBe(false)
+    for (const { link } of pods) host.run('ip', ['link', 'del', link])
     expectNothingLeft(host, before)
   })
 

@@ -93,29 +93,4 @@ describe('what no record names', () => {
     expect(gc().orphans).toEqual([])
     expectNothingLeft(host, before)
   })
-
-  it('rules of a chained pod are told and left where all state was lost', () => {
-    const netns = host.pod('c1')
-    host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'bridge'])
-    host.inPod(netns, 'ip', ['addr', 'add', '10.99.0.2/24', 'dev', 'eth0'])
-    // The way to it, as another plugin makes it.
-    for (const line of ['link add cni9 type bridge', 'link set cni9 up', 'addr add 10.99.0.1/24 dev cni9'])
-      host.run('ip', line.split(' '))
-    const prevResult = {
-      cniVersion: '1.1.0',
-      interfaces: [{ name: 'eth0', sandbox: netns, mac: '02:00:00:00:00:02' }],
-      ips: [{ address: '10.99.0.2/24', interface: 0 }],
-    }
-    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', runtimeConfig: portMappings(8080), prevResult }
-    const added = host.cni('ADD', chained, { id: 'c1', netns })
-    expect(added.code, added.stdout).toBe(0)
-    for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
-    const rules = () => host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
-    const before = rules()
-    expect(before).toMatch(/\b8080\b/)
-    const { code, orphans } = gc('--apply')
-    expect(orphans).toMatchObject([{ kind: 'elements', verdict: 'report' }])
-    expect(code).toBe(1)
-    expect(rules()).toBe(before)
-  })
 })

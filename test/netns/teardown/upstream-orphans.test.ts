@@ -2,18 +2,18 @@
 // What another CNI plugin left on a node: a bridge with its address, veths on it, rules, reservations. trestle starts, or its
 // error names the cause and a command that helps. The orphans are those of the upstream plugins, made by them.
 
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask, askOnce } from '../../support/ask.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
 import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
 
 const missing = missingCnitool(['bridge', 'host-local', 'portmap'])
 if (missing !== undefined) console.warn(missing)
 
 const name = 'pods'
+const leases = `/var/lib/cni/networks/${name}`
 const portMappings = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
 const list = (...plugins: readonly object[]) => ({ cniVersion: '1.0.0', name, plugins })
 const upstream = list(
@@ -33,16 +33,12 @@ const ours = (podcidr: string, more: object = {}) =>
 describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   let host: Host
   let runtime: Runtime
-  let internet: string
-  let stop: () => void
   beforeEach(() => {
     host = openHost()
-    internet = addUplink(host)
+    addUplink(host)
     runtime = openRuntime(host, name)
-    stop = () => {}
   })
   afterEach(() => {
-    stop()
     runtime.close()
     host.close()
   })
@@ -56,14 +52,11 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
     expect(done.code, done.stdout + done.stderr).toBe(0)
     return netns
   }
-  /** Pods of the upstream list that end without a DEL; with `isForgotten`, libcni remembers none of them either. */
-  function leave(count: number, isForgotten = true): void {
+  /** A pod of the upstream list that ends without a DEL. */
+  function leave(): void {
     runtime.write(upstream)
-    const pods = Array.from({ length: count }, (_, at) => succeed(`old${at}`, 8080 + at))
-    for (const pod of pods) host.removePod(pod)
-    if (isForgotten) rmSync('/var/lib/cni/results', { recursive: true, force: true })
-    // A younger reservation may be of an ADD at work.
-    host.run('find', ['/var/lib/cni/networks', '-type', 'f', '-exec', 'touch', '-d', '10 minutes ago', '{}', '+'])
+    host.removePod(succeed('old', 8080))
+    rmSync('/var/lib/cni/results', { recursive: true, force: true })
   }
   /** The text of the error that cnitool shows, and the command in it that starts so. */
   function errorOf({ done }: { done: Finished }, start: string): { text: string; command: string } {
@@ -75,7 +68,7 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   const type = (command: string) => runLine(host, command)
 
   it('a bridge with another address and no ports: the error names both and the command (cni#306: a wrong bridge address stays)', () => {
-    leave(1)
+    leave()
     runtime.write(ours('10.81.0.0/24'))
     const { text, command } = errorOf(add('new', 9000), 'ip link del ')
     expect(text).toMatch(/10\.81\.0\.1\/24.*10\.80\.0\.1\/29/s)
@@ -86,7 +79,7 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   })
 
   it('a bridge with another address and ports: the error names those too, and the command for the address (cni#306: a wrong bridge address stays)', () => {
-    leave(1)
+    leave()
     for (const args of ['add vethold0 type veth peer name vethold1', 'set vethold0 master cni0 up', 'set vethold1 up'])
       type(`ip link ${args}`)
     runtime.write(ours('10.81.0.0/24'))
@@ -97,32 +90,25 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   })
 
   it('a bridge with the same address is used, and stale veths on it are in nobody’s way', () => {
-    leave(1)
+    leave()
     for (const args of ['add vethold0 type veth peer name vethold1', 'set vethold0 master cni0 up', 'set vethold1 up'])
       type(`ip link ${args}`)
     runtime.write(ours('10.80.0.0/29'))
     expect(pings(host, succeed('new', 9000), outside.far4)).toBe(true)
   })
 
-  it('the rule of a dead pod’s host port takes the port’s traffic, until adopt clears it', async () => {
-    leave(1)
-    runtime.write(ours('10.80.0.0/29'))
-    const pod = succeed('new', 8080)
-    stop = await answer(pod, 80)
-    const target = [{ protocol: 'tcp', address: outside.node4, port: 8080 }] as const
-    expect(askOnce(host, internet, target)).toEqual([''])
-    expect(runtime.command('adopt', '--apply', runtime.file).code).toBe(0)
-    expect(ask(host, internet, target)).toEqual(['192.0.2.2'])
-    expect(host.run('iptables-save', []).stdout).not.toMatch(/^-A CNI-DN|10\.80\.0\.2\/29/m)
-  })
-
-  it('reservations of dead pods fill the range: the error says so, and adopt frees them', () => {
-    leave(5)
-    runtime.write(ours('10.80.0.0/29'))
-    const { text, command } = errorOf(add('new', 9000), 'trestle adopt')
-    expect(text).toContain(`5 were reserved by host-local, in /var/lib/cni/networks/${name}`)
-    expect(command).toContain('trestle adopt --apply')
-    expect(runtime.command('adopt', '--apply', runtime.file).code).toBe(0)
-    expect(pings(host, succeed('next', 9000), outside.far4)).toBe(true)
+  it('a pod that lives is given back its address by the DEL, which touches neither its link nor its rules', () => {
+    runtime.write(upstream)
+    const netns = succeed('old', 8080)
+    const [address = ''] = readdirSync(leases).filter((file) => file.startsWith('10.80.'))
+    const [id = ''] = readFileSync(`${leases}/${address}`, 'utf8').split('\r\n')
+    const rest = () => [
+      host.run('iptables-save', []).stdout.replace(/^[#:].*\n/gm, ''),
+      host.inPod(netns, 'ip', ['-o', 'addr']).stdout,
+    ]
+    const before = rest()
+    expectSilent(host.cni('DEL', { ...ours('10.80.0.0/29').plugins[0], name }, { id, netns }))
+    expect(readdirSync(leases)).not.toContain(address)
+    expect(rest()).toEqual(before)
   })
 })

@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -28,9 +29,10 @@ const hugeBytes = 100 * 1024 * 1024
 /** One way each to damage a whole file. */
 export const damages: Readonly<Record<string, (target: Target) => void>> = {
   empty: ({ file }) => truncateSync(file, 0),
+  'cut short': ({ file }) => truncateSync(file, Math.floor(statSync(file).size / 2)),
   noise: ({ file }) => writeFileSync(file, Buffer.from(Array.from({ length: 300 }, (_, at) => (at * 167 + 13) % 256))),
   'JSON of another shape': ({ file }) => writeFileSync(file, wrongShapeOf(readFileSync(file, 'utf8'))),
-  'a JSON list': ({ file }) => writeFileSync(file, '[{"format":1,"key":null}]'),
+  'a JSON list': ({ file }) => writeFileSync(file, '[{"format":3,"id":null}]'),
   huge: ({ file }) => {
     const fd = openSync(file, 'r+')
     ftruncateSync(fd, hugeBytes)
@@ -54,13 +56,6 @@ export const damages: Readonly<Record<string, (target: Target) => void>> = {
     writeFileSync(file, text)
   },
   removed: ({ file }) => rmSync(file),
-}
-
-/** Lengths to cut a text to: behind every comma and brace of its outer objects, and `count` at random. */
-export function cutLengths(text: string, random: () => number, count: number): readonly number[] {
-  const boundaries = [...text.matchAll(/[{},[\]]/g)].map(({ index }) => index + 1)
-  const atRandom = Array.from({ length: count }, () => Math.floor(random() * text.length))
-  return [...new Set([...boundaries, ...atRandom])].filter((length) => length < text.length)
 }
 
 /** Numbers from 0 up to 1 that follow from a seed (mulberry32). */
@@ -93,8 +88,8 @@ function wrongShapeOf(text: string): string {
   try {
     // What says whose the record is stays: only then is the rest of it looked at.
     const value = JSON.parse(text) as Record<string, unknown>
-    const { format, key, writer, netns, name } = value
-    const kept = Object.entries({ format, key, writer, netns, name }).filter(([, each]) => each !== undefined)
+    const { format, id, writer, netns, name } = value
+    const kept = Object.entries({ format, id, writer, netns, name }).filter(([, each]) => each !== undefined)
     return JSON.stringify({ ...(wrong(value, 0) as object), ...Object.fromEntries(kept) })
   } catch {
     return '{"was":"a text"}'

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node whose state directory has every kind of file that trestle writes: live pods with a host port, limits, a chained
-// part and a firewall's accept, a killed call, a freed address in its cooldown, abandoned locks.
+// A node whose state directory has every kind of file that trestle writes: live pods with a host port, limits and a
+// firewall's accept, a killed call, abandoned locks.
 
 import { execFileSync } from 'node:child_process'
 import {
-  copyFileSync,
   existsSync,
   lstatSync,
   lutimesSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { dirname } from 'node:path'
 import { livingStamp, makePending, startedLongAgo } from '../faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../host.ts'
 import { portName, relative, stateOf, temporaryName } from '../state-layout.ts'
 import { attach, type Pod } from '../traffic/pods.ts'
 
-const ipam = { type: 'trestle', subnet: '10.94.0.0/26', cooldown: 3600 }
+const ipam = { type: 'trestle', subnet: '10.94.0.0/26' }
 const base = { cniVersion: '1.1.0', name: 'worn', type: 'trestle', ipam, ipMasq: true, isDefaultGateway: true }
 export const port = { hostPort: 18081, containerPort: 80, protocol: 'tcp' }
 const limits = { ingressRate: 8_000_000, egressRate: 8_000_000 }
@@ -26,31 +27,20 @@ const limits = { ingressRate: 8_000_000, egressRate: 8_000_000 }
 /** The network's configuration: with everything for the first pod, without for the others. */
 export const plain = { ...base, firewall: {} }
 export const whole = { ...plain, bandwidth: limits, runtimeConfig: { portMappings: [port] } }
-const chained = { cniVersion: '1.1.0', name: 'worn', type: 'trestle', firewall: {}, ipMasq: true }
 
 const worn = relative.network('worn')
 
 /** A file of each kind, by what it is: paths below the state directory. */
 export const kinds: Readonly<Record<string, string>> = {
   'a finished record': worn.finished('p'),
-  'a chained record': worn.finished('q', 'eth0', 'chained'),
   'a killed call': worn.pending('d'),
   'a reserved address': worn.address('10.94.0.2'),
-  'a cooling address': worn.cooling('10.94.0.5'),
-  'the last address': worn.last(0),
+  'the last address': worn.last('10.94.0.0'),
   'the shared part': worn.shared,
-  'the chained shared part': worn.chainedShared,
-  'a shared part that goes': worn.sharedGoing,
   'the accept of the mark': relative.accept,
-  'the zones': worn.zones,
-  'the chained zones': worn.chainedZones,
-  'the version of nft': relative.nftVersion,
-  'a link that lets 127.0.0.1 through': relative.localnetOf('cni0'),
+  'the marker': relative.mark,
   'a reserved port': relative.port(portName('tcp', port.hostPort)),
   "the node's lock": relative.lock,
-  "the ports' lock": relative.portsLock,
-  "the network's lock": worn.lock,
-  'the settling lock': worn.settleLock,
   "an attachment's lock": worn.lockOf('p'),
   'a temporary file': `${worn.directoryOf('pending')}/${temporaryName(livingStamp().pidNamespace, 4_194_304)}`,
 }
@@ -67,7 +57,6 @@ export interface Worn {
   readonly before: ReturnType<typeof snapshot>
   readonly p: Pod
   readonly q: Pod
-  readonly qChained: object
   readonly dead: Pod
   /** A namespace for a pod that comes later. */
   readonly fresh: string
@@ -86,22 +75,15 @@ export function openWorn(): Worn {
   const before = snapshot(host)
   const p = attach(host, whole, { id: 'p' })
   const q = attach(host, plain, { id: 'q' })
-  const qChained = { ...chained, prevResult: q.result }
-  const added = host.cni('ADD', qChained, q.call)
-  if (added.code !== 0) throw new Error(added.stdout)
   const dead = attach(host, plain, { id: 'd' })
-  const gone = attach(host, plain, { id: 'e' })
-  host.cni('DEL', plain, gone.call)
   // No process has this id: it is above PID_MAX_LIMIT (include/linux/threads.h).
   const ended = { ...livingStamp(), pid: 4_194_304 }
   makePending(stateOf(host, 'worn'), 'd', ended)
   const path = (kind: string) => `${host.stateDir}/${kinds[kind]}`
-  for (const kind of Object.keys(kinds).filter((each) => / lock$/.test(each)))
+  for (const kind of Object.keys(kinds).filter((each) => / lock$/.test(each))) {
+    mkdirSync(dirname(path(kind)), { recursive: true, mode: 0o700 })
     writeFileSync(path(kind), JSON.stringify({ ...ended, purpose: 'nothing' }), { mode: 0o600 })
-  copyFileSync(path('the shared part'), path('a shared part that goes'))
-  const zones = { format: 1, zones: [{ subject: 'cni0', zone: 'trusted' }] }
-  for (const kind of ['the zones', 'the chained zones'])
-    writeFileSync(path(kind), JSON.stringify(zones), { mode: 0o600 })
+  }
   writeFileSync(path('a temporary file'), '{"half":', { mode: 0o600 })
   const saved = `${host.stateDir}.saved`
   execFileSync('cp', ['-a', host.stateDir, saved])
@@ -113,7 +95,7 @@ export function openWorn(): Worn {
     rmSync(saved, { recursive: true, force: true })
     host.close()
   }
-  return { host, before, p, q, qChained, dead, fresh: host.pod('f'), reset, path, close }
+  return { host, before, p, q, dead, fresh: host.pod('f'), reset, path, close }
 }
 
 /** Makes everything in the state directory look as if it had been written long ago: younger things are not collected. */

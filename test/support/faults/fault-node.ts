@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { type Known, knownOf, withoutShared, wordsOf } from '../allowance.ts'
 import { type Call, type Finished, type Host, openHost, snapshot, type Verb } from '../host.ts'
 import { type InstalledIpam, installIpam } from '../ipam-plugin.ts'
+import { routedPod } from '../traffic/routed-pods.ts'
 import { openStreams, type Streams } from '../traffic/streams.ts'
 import { addUplink, outside } from '../traffic/traffic.ts'
 import { echoPort, type FeatureSet, leasing, type Net, prefixOf } from './fault-sets.ts'
@@ -50,14 +51,14 @@ export async function openFaultNode(set: FeatureSet, talking: Talk = { everyMs: 
   const ipam = installIpam(leasing)
   const faults = openFaults(`${ipam.path}/scripted`)
   const internet = addUplink(host)
-  const pods: Readonly<Record<string, string>> = Object.fromEntries(
-    ['a', 'b', 'y', 'z', 'near'].map((name) => [name, host.pod(name)]),
-  )
-  const calls = callsOn(host, { set, pods, path: ipam.path })
+  const opened = ['a', 'b', 'y', 'z', 'near'].map((name, at) => [name, openPod(host, set, name, at)] as const)
+  const pods = Object.fromEntries(opened.map(([name, { netns }]) => [name, netns]))
+  const previous = Object.fromEntries(opened.map(([name, { prevResult }]) => [name, prevResult]))
+  const calls = callsOn(host, { set, pods, previous, path: ipam.path })
   const { addresses, talk } =
     talking === 'none'
       ? { addresses: [], talk: silence }
-      : await populate({ host, set, internet, pods, addList: calls.addList, ...talking })
+      : await populate({ host, set, internet, pods, addPod: calls.addPod, ...talking })
   let nets = 0
   const close = (): void => {
     talk.close()
@@ -72,10 +73,17 @@ export async function openFaultNode(set: FeatureSet, talking: Talk = { everyMs: 
   // A first ADD that fails has written down no network, and leaves what the network shares, as it leaves the bridge.
   const ofNets = (): Known => {
     const all = Array.from({ length: nets + 1 }, (_, number) => netOf(number))
-    return new Set(all.flatMap((net) => [`${prefixOf(net)}.0/29`, ...wordsOf(JSON.stringify(set.plugins(net)))]))
+    return new Set(all.flatMap((net) => [`${prefixOf(net)}.0/29`, ...wordsOf(JSON.stringify(set.conf(net)))]))
   }
   const look = (): Look => lookAt(host, ipam, ofNets())
   return { host, set, pods, internet, faults, steadyNet, addresses, freshNet, look, close, talk, ...calls }
+}
+
+/** A namespace, with the interface that another plugin makes where the set is chained. */
+function openPod(host: Host, set: FeatureSet, name: string, at: number): { netns: string; prevResult?: object } {
+  if (!set.isChained || name === 'near') return { netns: host.pod(name) }
+  const { call, prevResult } = routedPod(host, name, `cali${name}`, `10.58.0.${at + 2}`)
+  return { netns: call.netns, prevResult }
 }
 
 /** The neighbour of another network, y and z of this one, and the streams between them. */
@@ -84,13 +92,13 @@ async function populate(of: {
   set: FeatureSet
   internet: string
   pods: Readonly<Record<string, string>>
-  addList: ReturnType<typeof callsOn>['addList']
+  addPod: ReturnType<typeof callsOn>['addPod']
   everyMs: number
 }) {
-  const { host, set, pods, internet, addList, everyMs } = of
+  const { host, set, pods, internet, addPod, everyMs } = of
   mustWork('the neighbour', host.cni('ADD', neighbour, { id: 'near', netns: pods['near'] ?? '' }))
-  const y = mustWork('y', addList(steadyNet, 'y', set.hasPorts ? hostPorts.before : undefined))
-  const z = mustWork('z', addList(steadyNet, 'z'))
+  const y = mustWork('y', addPod(steadyNet, 'y', set.hasPorts ? hostPorts.before : undefined))
+  const z = mustWork('z', addPod(steadyNet, 'z'))
   const talk = await startTalk({ internet, pods, hasPorts: set.hasPorts, address: addressOf(y), everyMs })
   return { addresses: [addressOf(y), addressOf(z)], talk }
 }
@@ -118,31 +126,31 @@ function lookAt(host: Host, ipam: InstalledIpam, ofNets: Known): Look {
   }
 }
 
-/** Calls of the whole list, as libcni makes them. */
-function callsOn(host: Host, on: { set: FeatureSet; pods: Readonly<Record<string, string>>; path: string }) {
+/** Calls as libcni makes them. */
+function callsOn(
+  host: Host,
+  on: {
+    set: FeatureSet
+    pods: Readonly<Record<string, string>>
+    previous: Readonly<Record<string, object | undefined>>
+    path: string
+  },
+) {
   const callOf = (id: string): Call & { id: string; netns: string } => ({
     id,
     netns: on.pods[id] ?? '',
     path: on.path,
   })
-  const addList = (net: Net, id: string, hostPort?: number): Finished => {
-    let prevResult: object | undefined
-    let last: Finished | undefined
-    for (const conf of on.set.plugins(net, hostPort)) {
-      last = host.cni('ADD', { ...conf, ...(prevResult ? { prevResult } : {}) }, callOf(id))
-      if (last.code !== 0) return last
-      prevResult = last.json
-    }
-    return last as Finished
+  const addConf = (net: Net, id: string, hostPort?: number): object => {
+    const prevResult = on.previous[id]
+    return { ...on.set.conf(net, hostPort), ...(prevResult ? { prevResult } : {}) }
   }
-  /** In reverse order; `netns` empty as in containerd's second DEL. The failures. */
-  const delList = (net: Net, id: string, netns = on.pods[id] ?? ''): readonly Finished[] =>
-    on.set
-      .plugins(net)
-      .toReversed()
-      .map((conf) => host.cni('DEL', conf, { ...callOf(id), netns }))
-      .filter(({ code }) => code !== 0)
-  return { callOf, addList, delList }
+  const addPod = (net: Net, id: string, hostPort?: number): Finished =>
+    host.cni('ADD', addConf(net, id, hostPort), callOf(id))
+  /** `netns` empty as in containerd's second DEL. */
+  const delPod = (net: Net, id: string, netns = on.pods[id] ?? ''): Finished =>
+    host.cni('DEL', on.set.conf(net), { ...callOf(id), netns })
+  return { callOf, addConf, addPod, delPod }
 }
 
 interface Talkers {

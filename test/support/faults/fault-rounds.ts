@@ -85,14 +85,9 @@ const isAddress = ({ part, text }: Finding) =>
 async function struckAdd(round: Round) {
   const { node, net } = round
   const port = node.set.hasPorts ? hostPorts.subject : undefined
-  const plugins = node.set.plugins(net, port)
-  const call = node.callOf('a')
-  let prevResult: object | undefined
-  for (const conf of plugins.slice(0, -1)) prevResult = mustWork('ADD', node.host.cni('ADD', conf, call)).json
-  const start = plugins.length > 1 ? node.look() : round.before
-  const conf = { ...plugins.at(-1), ...(prevResult ? { prevResult } : {}) }
-  const struck = await round.strike.run(node, { verb: 'ADD', conf, ...call })
-  const failed = struck.code > 0 ? [...differences(start, node.look()), ...noErrorObject(struck)] : []
+  const conf = node.addConf(net, 'a', port)
+  const struck = await round.strike.run(node, { verb: 'ADD', conf, ...node.callOf('a') })
+  const failed = struck.code > 0 ? [...differences(round.before, node.look()), ...noErrorObject(struck)] : []
   const isAttached = struck.code === 0
   const retry = await retried(round, {
     port: port && (isAttached ? hostPorts.other : port),
@@ -106,32 +101,25 @@ async function struckAdd(round: Round) {
 async function struckRemoval(round: Round, verb: 'DEL' | 'GC') {
   const { node, net, strike } = round
   const port = node.set.hasPorts ? hostPorts.subject : undefined
-  mustWork('ADD', node.addList(net, 'a', port))
+  mustWork('ADD', node.addPod(net, 'a', port))
   const flow = await makeFlow(node, port)
-  const plugins = node.set.plugins(net, port)
   const listed = (ids: readonly string[]) => ({
     'cni.dev/valid-attachments': ids.map((id) => ({ containerID: id, ifname: 'eth0' })),
   })
-  const conf = { ...plugins.at(-1), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
+  const conf = { ...node.set.conf(net, port), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
   const struck = await strike.run(node, { verb, conf, ...node.callOf('a') })
   const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0, struck.json?.msg ?? '')
   const refused = isRefused ? [{ text: `DEL ended with ${struck.code}: ${struck.stdout}` }] : []
   const retry = await retried(round, { port, mayHold: struck.code !== 0, held: [] })
-  const again =
-    verb === 'DEL'
-      ? []
-      : collected(
-          round,
-          plugins.map((each) => ({ ...each, ...listed(['y', 'z', 'b']) })),
-        )
+  const again = verb === 'DEL' ? [] : collected(round, { ...node.set.conf(net, port), ...listed(['y', 'z', 'b']) })
   return { hit: struck.hit, found: [...flow, ...refused, ...retry, ...again] }
 }
 
 /** GC once more, without a fault: it works, and what it does not list is gone. */
-function collected({ node }: Round, confs: readonly object[]): readonly Finding[] {
-  const failed = confs.map((conf) => node.host.cni('GC', conf, node.callOf('a'))).filter(({ code }) => code !== 0)
+function collected({ node }: Round, conf: object): readonly Finding[] {
+  const { code, stdout } = node.host.cni('GC', conf, node.callOf('a'))
   return [
-    ...failed.map(({ code, stdout }) => ({ text: `GC again ended with ${code}: ${stdout}` })),
+    ...(code === 0 ? [] : [{ text: `GC again ended with ${code}: ${stdout}` }]),
     ...linksOf(node, ['a'], 'after GC'),
   ]
 }
@@ -145,16 +133,17 @@ async function retried(
   of: { port: number | undefined; mayHold: boolean; held: readonly string[] },
 ): Promise<readonly Finding[]> {
   const { node, net } = round
-  let again = node.addList(net, 'b', of.port)
+  let again = node.addPod(net, 'b', of.port)
   if (again.json?.code === 104 && of.mayHold) {
-    node.delList(net, 'a')
-    node.delList(net, 'b')
-    again = node.addList(net, 'b', of.port)
+    node.delPod(net, 'a')
+    node.delPod(net, 'b')
+    again = node.addPod(net, 'b', of.port)
   }
   if (again.code !== 0) return [{ text: `ADD with a new container id ended with ${again.code}: ${again.stdout}` }]
   const address = addressOf(again)
   const isGivenTwice = [...of.held, ...(net === node.steadyNet ? node.addresses : [])].includes(address)
-  const ping = node.host.inPod(node.pods['b'] ?? '', 'ping', ['-c1', '-w10', `${prefixOf(net)}.1`])
+  const gateway = node.set.isChained ? outside.node4 : `${prefixOf(net)}.1`
+  const ping = node.host.inPod(node.pods['b'] ?? '', 'ping', ['-c1', '-w10', gateway])
   return [
     ...(isGivenTwice ? [{ part: 'addresses', text: `${address} is given twice` }] : []),
     ...(ping.code === 0 ? [] : [{ text: 'the new pod does not reach its gateway' }]),
@@ -184,7 +173,8 @@ async function makeFlow(node: FaultNode, port: number | undefined): Promise<read
 
 /** DEL of a, twice as containerd does, and of b; then nothing of them is left. */
 function removed({ node, net, before }: Round) {
-  const failed = [...node.delList(net, 'a'), ...node.delList(net, 'a', ''), ...node.delList(net, 'b')]
+  const done = [node.delPod(net, 'a'), node.delPod(net, 'a', ''), node.delPod(net, 'b')]
+  const failed = done.filter(({ code }) => code !== 0)
   const after = node.look()
   const left = [
     ...failed.map(({ code, stdout }) => ({ text: `DEL ended with ${code}: ${stdout}` })),
@@ -195,6 +185,8 @@ function removed({ node, net, before }: Round) {
 }
 
 function linksOf(node: FaultNode, ids: readonly string[], when: string): readonly Finding[] {
+  // Another plugin's interface stays.
+  if (node.set.isChained) return []
   return ids.flatMap((id) => {
     const link = node.host.inPod(node.pods[id] ?? '', 'ip', ['-br', 'link', 'show', 'dev', 'eth0'])
     return link.code === 0 ? [{ part: 'links', text: `${when} pod ${id} still has ${link.stdout.trim()}` }] : []

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fault rounds try their faults on: a network of each kind, as a list of plugins whose last one meets
-// the fault.
+// What the fault rounds try their faults on: a network of each kind.
 
 /** A network on the node. `number` makes its subnets: 10.60.NUMBER.0/29, and on from 10.61 after 255. */
 export interface Net {
@@ -9,13 +8,14 @@ export interface Net {
   readonly number: number
 }
 
-/** A kind of network. `hasPorts`: its pods may have a host port. */
+/** A kind of network. `hasPorts`: its pods may have a host port; `isChained`: another plugin makes the interfaces. */
 export interface FeatureSet {
   readonly title: string
   readonly hasPorts: boolean
   readonly hasBridge: boolean
-  /** The plugins of the list; `hostPort`: of the pod, where it is to have one, for TCP and UDP. */
-  readonly plugins: (net: Net, hostPort?: number) => readonly object[]
+  readonly isChained?: true
+  /** `hostPort`: of the pod, where it is to have one, for TCP and UDP. */
+  readonly conf: (net: Net, hostPort?: number) => object
 }
 
 /** Where pods listen. */
@@ -51,59 +51,61 @@ export const featureSets = {
     title: 'bare bridge',
     hasPorts: false,
     hasBridge: true,
-    plugins: (net: Net) => [
-      { ...base(net), bridge: net.bridge, isGateway: true, ipam: { type: 'trestle', subnet: subnet4(net) } },
-    ],
+    conf: (net: Net) => ({
+      ...base(net),
+      bridge: net.bridge,
+      isGateway: true,
+      ipam: { type: 'trestle', subnet: subnet4(net) },
+    }),
   },
-  masquerade: { title: 'masquerade', hasPorts: false, hasBridge: true, plugins: (net: Net) => [podNetwork(net)] },
+  masquerade: { title: 'masquerade', hasPorts: false, hasBridge: true, conf: podNetwork },
   whole: {
     title: 'whole network',
     hasPorts: true,
     hasBridge: true,
-    plugins: (net: Net, hostPort?: number) => [{ ...podNetwork(net), ...everything(hostPort) }],
+    conf: (net: Net, hostPort?: number) => ({ ...podNetwork(net), ...everything(hostPort) }),
   },
   ptp: {
     title: 'ptp',
     hasPorts: true,
     hasBridge: false,
-    plugins: (net: Net, hostPort?: number) => [
-      { ...base(net), mode: 'ptp', podcidr: subnet4(net), ...ports(hostPort) },
-    ],
+    conf: (net: Net, hostPort?: number) => ({ ...base(net), mode: 'ptp', podcidr: subnet4(net), ...ports(hostPort) }),
   },
   chained: {
     title: 'chained',
     hasPorts: true,
-    hasBridge: true,
-    plugins: (net: Net, hostPort?: number) => [podNetwork(net), { ...base(net), ...everything(hostPort) }],
+    hasBridge: false,
+    isChained: true,
+    conf: (net: Net, hostPort?: number) => ({ ...base(net), mode: 'chained', ...everything(hostPort) }),
   },
   dualStack: {
     title: 'dual stack',
     hasPorts: true,
     hasBridge: true,
-    plugins: (net: Net, hostPort?: number) => [
-      { ...podNetwork(net), podcidr: [subnet4(net), subnet6(net)], ...everything(hostPort) },
-    ],
+    conf: (net: Net, hostPort?: number) => ({
+      ...podNetwork(net),
+      podcidr: [subnet4(net), subnet6(net)],
+      ...everything(hostPort),
+    }),
   },
   delegated: {
     title: 'delegated IPAM',
     hasPorts: true,
     hasBridge: true,
-    plugins: (net: Net, hostPort?: number) => [
-      {
-        ...base(net),
-        bridge: net.bridge,
-        isDefaultGateway: true,
-        ipMasq: true,
-        ipam: { type: 'scripted', prefix: prefixOf(net) },
-        ...ports(hostPort),
-      },
-    ],
+    conf: (net: Net, hostPort?: number) => ({
+      ...base(net),
+      bridge: net.bridge,
+      isDefaultGateway: true,
+      ipMasq: true,
+      ipam: { type: 'scripted', prefix: prefixOf(net) },
+      ...ports(hostPort),
+    }),
   },
   macspoofchk: {
     title: 'macspoofchk',
     hasPorts: false,
     hasBridge: true,
-    plugins: (net: Net) => [{ ...podNetwork(net), macspoofchk: true }],
+    conf: (net: Net) => ({ ...podNetwork(net), macspoofchk: true }),
   },
 } as const satisfies Readonly<Record<string, FeatureSet>>
 

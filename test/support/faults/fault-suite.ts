@@ -28,7 +28,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
     const [before, after] = isLong ? [beforeEach, afterEach] : [beforeAll, afterAll]
     before(async () => {
       node = await openFaultNode(set)
-      // What is learned once a node (the version of nft) is learned before the calls are listed.
+      // What a node makes once is made before the calls are listed.
       await undisturbed(node, 'first ADD', listingTools([]))
     })
     after(() => node?.close())
@@ -49,8 +49,6 @@ export function faultSuite(name: keyof typeof featureSets): void {
       { timeout: 30 * minutes },
       async (verb, test) => {
         if (!haveStrace()) return test.skip(noStrace)
-        // The rounds before had wrappers as tools: the version of the real nft is learned in a round of its own.
-        await undisturbed(node, 'first ADD', listingSystemCalls([]))
         // The first DEL of a network makes its directory of locks, which no later one does.
         await undisturbed(node, verb, listingSystemCalls([]))
         const seen: SystemCall[] = []

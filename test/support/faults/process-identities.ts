@@ -2,10 +2,10 @@
 // Who wrote a state file: locks and records put in place by hand as this process, or one that nobody
 // here can look at, would have left them.
 
-import { mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, utimesSync, watch, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isOfWaiter, type stateOf } from '../state-layout.ts'
+import type { stateOf } from '../state-layout.ts'
 
 /** This process, which lives as long as the test. */
 export function livingStamp() {
@@ -34,16 +34,6 @@ export function holdLock(file: string, holder: object = livingStamp()): () => vo
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   writeFileSync(file, JSON.stringify({ ...holder, purpose: 'hold it for a test' }), { mode: 0o600 })
   return () => rmSync(file, { force: true })
-}
-
-/** Begins to look for others that try to take a lock: each writes a file beside it, again and again. `isWanted`: one has. */
-export function watchLock(file: string) {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  let seen = false
-  const watcher = watch(dirname(file), (_, name) => {
-    seen ||= name !== null && isOfWaiter(file, name)
-  })
-  return { isWanted: (): boolean => seen, close: (): void => watcher.close() }
 }
 
 /** Makes a file look as if it had been written an hour ago. */

@@ -92,9 +92,8 @@ const rareConf = {
     ],
     routes: [{ dst: '192.0.2.0/24', gw: '10.9.0.1', mtu: 1300, advmss: 1200, priority: 5, table: 99, scope: 0 }],
     exclude: ['10.9.0.12/31'],
-    cooldown: 5,
   },
-  portmap: { conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'], conditionsV6: ['iifname', '"eth0"'], masqAll: true },
+  portmap: { masqAll: true },
   firewall: { ingressPolicy: 'isolated' },
   bandwidth: { ingressRate: 1e6, egressRate: 1e6 },
   tuning: {

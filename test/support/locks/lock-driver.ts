@@ -5,24 +5,19 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CniError } from '../../../src-before/cni/error.ts'
-import { ownProcessIdentity } from '../../../src-before/system/process/process-identity.ts'
-import { withLock } from '../../../src-before/system/store/lock.ts'
+import type { CniError } from '../../../src/cni/errors.ts'
+import { nowMs } from '../../../src/process/clock.ts'
+import { withLock } from '../../../src/state/lock.ts'
 
-/**
- * `counter`: a file to add 1 to, by reading and writing, which loses counts unless the lock excludes. Without: hold for
- * ever. `holdMs`: how long the lock is kept for it.
- */
+/** `counter`: a file to add 1 to, by reading and writing, which loses counts unless the lock excludes. Without: hold for ever. */
 export interface Job {
   readonly file: string
   readonly waitMs: number
   readonly counter?: string
-  readonly holdMs?: number
 }
 
-/** What became of a job. `waitedMs`: until the lock was had. */
 export type Answer =
-  | { readonly is: 'held' | 'counted'; readonly waitedMs?: number }
+  | { readonly is: 'held' | 'counted' }
   | { readonly is: 'refused'; readonly code: number; readonly message: string }
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -30,17 +25,15 @@ for await (const line of createInterface({ input: process.stdin })) {
   writeAnswer(answer)
 }
 
-async function run({ file, waitMs, counter, holdMs = 0.2 }: Job): Promise<Answer> {
-  const from = performance.now()
+async function run({ file, waitMs, counter }: Job): Promise<Answer> {
   const purpose = counter === undefined ? 'hold it' : 'count'
   try {
-    return await withLock({ file, purpose, owner: ownProcessIdentity(), waitMs }, async () => {
+    return await withLock({ file, purpose, deadline: { endsAtMs: nowMs() + waitMs } }, async () => {
       if (counter === undefined) return await holdForEver()
-      const waitedMs = performance.now() - from
       const seen = Number(readFileSync(counter, 'utf8'))
-      await sleep(holdMs)
+      await sleep(0.2)
       writeFileSync(counter, String(seen + 1))
-      return { is: 'counted', waitedMs }
+      return { is: 'counted' }
     })
   } catch (error) {
     const { code, message } = error as CniError

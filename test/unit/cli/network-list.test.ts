@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { readNetworkList, requestConf } from '../../../src-before/cli/node/list.ts'
-import { errorOf, lineOf } from '../cni/call.ts'
+import { errorOf, lineOf } from './call.ts'
 
 const list = (more: object) => JSON.stringify({ name: 'n', cniVersion: '1.0.0', plugins: [{ type: 'a' }], ...more })
 

@@ -6,7 +6,7 @@ import { plansOf } from '../../../src-before/cli/plan/plan.ts'
 import type { CniError } from '../../../src-before/cni/error.ts'
 import { opsOf } from '../../../src-before/plan/order/stage.ts'
 import { runCli } from '../../support/collect.ts'
-import { lineOf } from '../cni/call.ts'
+import { lineOf } from './call.ts'
 
 const planOf = async (stdin: string, what?: Parameters<typeof plansOf>[1]) =>
   (await plansOf(stdin, what)).flatMap((plan) => opsOf(plan))

@@ -2,25 +2,18 @@
 // Address pools: defaults, and what is refused with which message.
 
 import { describe, expect, it } from 'vitest'
-import { CniError } from '../../../src-before/cni/error.ts'
-import { CniCode } from '../../../src-before/cni/error-code.ts'
-import { type RangeInput, readExclude, readRangeSets } from '../../../src-before/config/ranges.ts'
+import { type RangeInput, readExclude, readRangeSets } from '../../../src/config/ranges.ts'
+import { errorOf, lineOf } from '../call.ts'
 
-/** What a call throws: `code message`. */
-function failureOf(call: () => unknown): string {
-  try {
-    call()
-  } catch (error) {
-    if (error instanceof CniError) {
-      expect(error.details).toBeTruthy()
-      return `${error.code} ${error.message}`
-    }
-    throw error
-  }
-  return 'no error'
-}
-
-const readOne = (input: RangeInput) => readRangeSets([[input]], ['ipam', 'ranges'])[0]?.[0]
+/** The sets of `ipam.ranges`. */
+const readSets = (sets: readonly (readonly RangeInput[])[]) =>
+  readRangeSets(
+    sets.map((ranges, set) => ({
+      ranges,
+      pathOf: (at) => ['ipam', 'ranges', set, ...(at === undefined ? [] : [at])],
+    })),
+  )
+const readOne = (input: RangeInput) => readSets([[input]])[0]?.[0]
 const spanOf = (text: string): RangeInput => {
   const [subnet, rangeStart, rangeEnd] = text.split(' ')
   return { subnet, rangeStart, rangeEnd }
@@ -100,7 +93,7 @@ describe('a range', () => {
   ])('%j is refused', (input, message) => {
     const [key, ...reason] = message.split(': ')
     const expected = `ipam.ranges[0][0].${key}: invalid range set 0: ${reason.join(': ')}`
-    expect(failureOf(() => readOne(input))).toBe(`${CniCode.invalidConfig} ${expected}`)
+    expect(lineOf(errorOf(() => readOne(input)))).toBe(`(7) ${expected}`)
   })
 })
 
@@ -109,16 +102,10 @@ function hostBits(length: number, network: string): string {
 }
 
 describe('range sets', () => {
-  const failure = (sets: readonly (readonly string[])[]) =>
-    failureOf(() =>
-      readRangeSets(
-        sets.map((set) => set.map(spanOf)),
-        ['ipam', 'ranges'],
-      ),
-    )
+  const readSpans = (sets: readonly (readonly string[])[]) => readSets(sets.map((set) => set.map(spanOf)))
 
   it.each<[string, string[][], string]>([
-    ['no set', [], 'ipam.ranges: no IP ranges specified'],
+    ['no set', [], 'ipam: no IP ranges specified'],
     ['an empty set', [['10.0.0.0/24'], []], 'ipam.ranges[1]: invalid range set 1: empty range set'],
     [
       'two families in a set',
@@ -141,7 +128,7 @@ describe('range sets', () => {
       'ipam.ranges[2]: range set 0 overlaps with 2',
     ],
   ])('%s is refused', (_, sets, message) => {
-    expect(failure(sets)).toBe(`${CniCode.invalidConfig} ${message}`)
+    expect(lineOf(errorOf(() => readSpans(sets)))).toBe(`(7) ${message}`)
   })
 
   it.each<[string, string[][]]>([
@@ -150,21 +137,29 @@ describe('range sets', () => {
     ['one set for each family', [['10.0.0.0/24'], ['fd00::/64']]],
     ['several sets of a family', [['10.0.0.0/24'], ['10.0.1.0/24']]],
   ])('%s is taken', (_, sets) => {
-    expect(failure(sets)).toBe('no error')
+    expect(readSpans(sets)).toHaveLength(sets.length)
   })
 
   it('names each set by its own key when the sets come from several places', () => {
-    const sets = [[{ subnet: '10.0.0.0/24' }], [{ subnet: '10.1.0.0/31' }]]
-    const pathOf = (set: number, range?: number) =>
-      set === 0 ? ['runtimeConfig', 'ipRanges', 0] : ['ipam', `${range}`]
-    expect(failureOf(() => readRangeSets(sets, pathOf))).toContain('7 ipam.0.subnet: invalid range set 1: ')
+    const inputs = [
+      { ranges: [{ subnet: '10.0.0.0/24' }], pathOf: () => ['runtimeConfig', 'ipRanges', 0] },
+      { ranges: [{ subnet: '10.1.0.0/31' }], pathOf: () => ['ipam'] },
+    ]
+    expect(lineOf(errorOf(() => readRangeSets(inputs)))).toContain('(7) ipam.subnet: invalid range set 1: ')
+  })
+
+  it('has at most 64 ranges in all sets together', () => {
+    const subnet = (at: number) => ({ subnet: `10.${at >> 8}.${at & 255}.0/24` })
+    const sets = (count: number) => Array.from({ length: count }, (_, at) => [subnet(2 * at), subnet(2 * at + 1)])
+    expect(readSets(sets(32))).toHaveLength(32)
+    expect(lineOf(errorOf(() => readSets(sets(33))))).toBe('(7) ipam.ranges[0]: 66 IP ranges')
   })
 })
 
 describe('excluded addresses', () => {
   it('become canonical CIDRs without repeats', () => {
     const entries = ['10.0.0.0/8', '10.0.0.5', 'FD00::/64', '10.0.0.5/32', 'fd00::1']
-    expect(readExclude(entries, ['ipam', 'exclude'])).toEqual(['10.0.0.0/8', '10.0.0.5/32', 'fd00::/64', 'fd00::1/128'])
+    expect(readExclude(entries)).toEqual(['10.0.0.0/8', '10.0.0.5/32', 'fd00::/64', 'fd00::1/128'])
   })
 
   it.each([
@@ -172,6 +167,6 @@ describe('excluded addresses', () => {
     ['10.0.0.1-10.0.0.9', 'invalid CIDR address: 10.0.0.1-10.0.0.9'],
     ['10.1.2.3/24', '10.1.2.3/24 has host bits set'],
   ])('%s is refused', (entry, message) => {
-    expect(failureOf(() => readExclude(['10.0.0.5', entry], ['ipam', 'exclude']))).toBe(`7 ipam.exclude[1]: ${message}`)
+    expect(lineOf(errorOf(() => readExclude(['10.0.0.5', entry])))).toBe(`(7) ipam.exclude[1]: ${message}`)
   })
 })

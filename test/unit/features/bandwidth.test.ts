@@ -1,19 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits as token buckets: sizes in bytes, a bucket without a burst, what hangs on which link.
+// Limits as token buckets: what is read, sizes in bytes, a bucket without a burst, what hangs on which link.
 
 import { describe, expect, it } from 'vitest'
-import { type BandwidthConf, bandwidthSpec, ifbOps, queueOps, unqueueOps } from '../../../src-before/features/bandwidth.ts'
-import { goldenKey } from '../../support/golden.ts'
+import type { BandwidthConf } from '../../../src/config/network-conf.ts'
+import { emptySpec } from '../../../src/drivers/spec.ts'
+import { bandwidth, bandwidthOf } from '../../../src/features/bandwidth.ts'
+import { errorOf, id, type Json, lineOf, read } from '../call.ts'
+
+describe('the keys', () => {
+  const runtime = { bandwidth: { ingressRate: 9, ingressBurst: 5 } }
+  it.each<[Json, Json | undefined]>([
+    [{}, undefined],
+    [{ bandwidth: {} }, undefined],
+    [{ bandwidth: { ingressRate: 0, ingressBurst: 0 } }, undefined],
+    [{ bandwidth: { ingressRate: 8, ingressBurst: 9 } }, { ingressRate: 8, ingressBurst: 9 }],
+    [{ bandWidth: { EgressRate: 8, egressBurst: 2147483646 } }, { egressRate: 8, egressBurst: 2147483646 }],
+    [{ bandwidth: { ingressRate: 8, ingressBurst: 2147483647 } }, { ingressRate: 8 }],
+    [{ bandwidth: { ingressRate: 8, ingressBurst: 18446744073709552000 } }, { ingressRate: 8 }],
+    [{ runtimeConfig: runtime }, { ingressRate: 9, ingressBurst: 5 }],
+    [
+      { bandwidth: {}, RuntimeConfig: runtime },
+      { ingressRate: 9, ingressBurst: 5 },
+    ],
+    [
+      { bandwidth: { egressRate: 8, egressBurst: 1 }, runtimeConfig: runtime },
+      { egressRate: 8, egressBurst: 1 },
+    ],
+    [{ bandwidth: { ingressRate: 8 } }, { ingressRate: 8 }],
+    [{ bandwidth: { egressRate: 1e18 } }, { egressRate: 1e18 }],
+    [{ runtimeConfig: { bandwidth: { egressRate: 0, egressBurst: 2 ** 32 - 1 } } }, undefined],
+  ])('%j', (changes, expected) => {
+    expect(read(changes).bandwidth).toEqual(expected)
+  })
+
+  it.each<[Json, string]>([
+    [{ bandwidth: { egressBurst: 1 } }, 'bandwidth.egressRate: if burst is set, rate must also be set'],
+    [
+      { runtimeConfig: { bandwidth: { egressBurst: 8 } } },
+      'runtimeConfig.bandwidth.egressRate: if burst is set, rate must also be set',
+    ],
+    [{ bandwidth: { ingressRate: 7 } }, 'bandwidth.ingressRate: 7 is not a rate that the kernel can keep'],
+    [
+      { bandwidth: { ingressRate: -1 } },
+      'bandwidth.ingressRate: -1 is not a number of bits from 0 to 18446744073709552000',
+    ],
+    [
+      { bandwidth: { ingressRate: 1.5 } },
+      'bandwidth.ingressRate: 1.5 is not a number of bits from 0 to 18446744073709552000',
+    ],
+  ])('refuses %j', (changes, message) => {
+    expect(lineOf(errorOf(() => read(changes)))).toBe(`(7) ${message}`)
+  })
+})
 
 const mbit = 1_000_000
-const of = (conf: BandwidthConf | undefined, mtu = 1500) => bandwidthSpec(conf, { key: goldenKey, link: 'veth1', mtu })
+const limitsOf = (conf: BandwidthConf | undefined, mtu = 1500) => bandwidthOf(conf, { id, link: 'veth1', mtu })
 
-describe('bandwidthSpec', () => {
+describe('buckets', () => {
   it.each<[string, BandwidthConf | undefined]>([
     ['nothing', undefined],
     ['no limits', {}],
-    ['limits of zero', { ingressRate: 0, egressRate: 0 }],
-  ])('is nothing for %s', (_, conf) => expect(of(conf)).toBeUndefined())
+  ])('are none for %s', (_, conf) => expect(limitsOf(conf)).toBeUndefined())
 
   it.each<[string, BandwidthConf, number]>([
     ['what the rate carries in 20 ms where no burst is given', { ingressRate: 10 * mbit }, 25_000],
@@ -24,48 +71,40 @@ describe('bandwidthSpec', () => {
     ['what the kernel can count: of a large burst', { ingressRate: mbit, ingressBurst: 1000 * mbit }, 33_750_000],
     ['3 us at least: tc cuts to whole ones', { ingressRate: 100_000 * mbit, ingressBurst: 8 }, 37_500],
     ['32 bits at most', { ingressRate: 1e14 }, 2 ** 32 - 1],
-  ])('has a bucket of %s', (_, conf, burstBytes) => {
-    expect(of(conf)?.ingress).toEqual({ rateBits: conf.ingressRate, burstBytes })
+  ])('hold %s', (_, conf, burstBytes) => {
+    expect(limitsOf(conf)?.ingress).toEqual({ rateBits: conf.ingressRate, burstBytes })
   })
 
-  it('keeps a rate that no link has as 10^14', () => {
-    const spec = of({ ingressRate: 1e15 })
-    expect(spec?.ingress?.rateBits).toBe(1e14)
-    expect(spec && queueOps(spec)[0]).toMatchObject({ limitBytes: 2 ** 32 - 1 })
+  it('of a rate that no link has are those of 10^14', () => {
+    expect(limitsOf({ ingressRate: 1e15 })?.ingress?.rateBits).toBe(1e14)
   })
 
-  it('counts frames by the MTU', () => expect(of({ egressRate: 8000 }, 9000)?.egress?.burstBytes).toBe(2 * 9018))
+  it('count frames by the MTU', () => expect(limitsOf({ egressRate: 8000 }, 9000)?.egress?.burstBytes).toBe(2 * 9018))
 
-  it('has an ifb for traffic out of the pod only', () => {
-    expect(of({ ingressRate: mbit })).not.toHaveProperty('egress')
-    const { egress } = of({ egressRate: mbit }) ?? {}
-    expect(egress).toMatchObject({ ifb: expect.stringMatching(/^ifb[0-9a-f]{12}$/), rateBits: mbit })
+  it('have an ifb for traffic out of the pod only', () => {
+    expect(limitsOf({ ingressRate: mbit })).not.toHaveProperty('egress')
+    expect(limitsOf({ egressRate: mbit })?.egress).toMatchObject({ ifb: expect.stringMatching(/^ifb[0-9a-f]{12}$/) })
   })
 })
 
 describe('operations', () => {
-  const both = of({ ingressRate: 8 * mbit, egressRate: 4 * mbit })
-  const into = of({ ingressRate: 8 * mbit })
-  const out = of({ egressRate: 4 * mbit })
-  const said = (spec: typeof both, make: typeof queueOps) =>
-    spec === undefined ? [] : make(spec).map((op) => `${op.kind} ${'dev' in op ? op.dev : 'name' in op ? op.name : ''}`)
-  const ifb = both?.egress?.ifb
+  const both = limitsOf({ ingressRate: 8 * mbit, egressRate: 4 * mbit })
+  const ifb = both?.egress?.ifb ?? ''
+  const kindsOf = (part: 'ops' | 'undo', conf: BandwidthConf, chained?: object) => {
+    const spec = { ...emptySpec(id, 'bridge'), ...(chained && { chained }), bandwidth: limitsOf(conf) } as never
+    return (bandwidth[part]?.(spec) ?? []).map((op) => `${op.kind} ${'dev' in op ? op.dev : 'name' in op ? op.name : ''}`)
+  }
 
-  it('make the ifb only where it is used', () => {
-    expect(said(both, ifbOps)).toEqual([`ifb.add ${ifb}`, `link.alias ${ifb}`])
-    expect(said(into, ifbOps)).toEqual([])
+  it('put a bucket on the host end, and one on an ifb behind the redirect', () => {
+    expect(kindsOf('ops', { ingressRate: 8 * mbit })).toEqual(['bucket.set veth1'])
+    expect(kindsOf('ops', { ingressRate: 8 * mbit, egressRate: 4 * mbit })).toEqual([
+      ...[`ifb.add ${ifb}`, `link.set ${ifb}`, 'bucket.set veth1', 'redirect.set veth1', `bucket.set ${ifb}`],
+    ])
   })
-  it('put a bucket on the host end and one behind the redirect', () => {
-    expect(said(into, queueOps)).toEqual(['qdisc.tbf veth1'])
-    expect(said(out, queueOps)).toEqual(['qdisc.ingress veth1', 'filter.redirect veth1', `qdisc.tbf ${ifb}`])
-    expect(said(both, queueOps)).toHaveLength(4)
-  })
-  it('let 25 ms of traffic wait behind a full bucket', () => {
-    expect(both && queueOps(both)[0]).toMatchObject({ burstBytes: 20_000, limitBytes: 20_000 + 25_000 })
-  })
+
   it('take off a link that stays what was put on it, and no more', () => {
-    expect(both && unqueueOps(both)).toMatchObject([{ at: 'root' }, { at: 'ingress' }])
-    expect(into && unqueueOps(into)).toMatchObject([{ at: 'root' }])
-    expect(out && unqueueOps(out)).toMatchObject([{ at: 'ingress' }])
+    const undo = (conf: BandwidthConf) => kindsOf('undo', conf, {}).length
+    expect([{ ingressRate: mbit, egressRate: mbit }, { ingressRate: mbit }, { egressRate: mbit }].map(undo)).toEqual([2, 1, 1])
+    expect(kindsOf('undo', { ingressRate: mbit })).toEqual([])
   })
 })

@@ -1,96 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose packets other firewalls are to let pass, from the configuration.
+// Where the accept of the mark stands in forward chains of other nftables tables, from what nft lists of them.
 
-import { describe, expect, it } from 'vitest'
-import type { FeatureConf } from '../../../src-before/config/net-conf.ts'
-import { acceptChained, acceptElements, acceptMark, acceptOf, mergedAccepts } from '../../../src-before/features/firewall.ts'
-import type { NetworkSpec } from '../../../src-before/model/attachment.ts'
-import { describeElement } from '../../../src-before/model/op.ts'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { readAcceptPlaces, settleAccepts } from '../../../src/features/host-accept.ts'
+import type { Machine } from '../../../src/process/machine.ts'
+import { specOf } from '../call.ts'
 
-const confOf = (more: Partial<FeatureConf>, firewall: object = {}) =>
-  ({
-    nonMasqueradeCidrs: ['10.0.0.0/8'],
-    firewall: { ingressPolicy: 'open', hostAccept: 'auto', ...firewall },
-    ...more,
-  }) as FeatureConf
-const specOf = (more: Partial<NetworkSpec>): NetworkSpec => ({
-  name: 'n',
-  forwarding: [4],
-  removeWhenEmpty: false,
-  ...more,
+const states: string[] = []
+beforeEach(() => {
+  states.push(mkdtempSync(`${tmpdir()}/trestle-accept-`))
+  process.env['TRESTLE_STATE_DIR'] = states.at(-1)
 })
-const bridged = { hostAccept: 'cni0' }
-const subnets = ['10.1.0.0/24', 'fd00:1::/64']
-
-describe('what a configuration asks for', () => {
-  it('is its bridge, and new connections from nonMasqueradeCIDRs and acceptFrom', () => {
-    expect(
-      acceptOf(
-        confOf({}, { acceptFrom: ['192.0.2.7/32'], acceptMarkBit: 20, firewalldZone: 'pods' }),
-        bridged,
-        subnets,
-      ),
-    ).toEqual({
-      hostAccept: 'cni0',
-      acceptNew: { to: subnets, from: ['10.0.0.0/8', '192.0.2.7/32'] },
-      acceptMarkBit: 20,
-      firewalldZone: 'pods',
-    })
-  })
-  it('is the subnets of routed pods, also as long as there are none', () => {
-    expect(acceptOf(confOf({}), { acceptSubnets: subnets }, subnets).acceptSubnets).toEqual(subnets)
-    expect(acceptOf(confOf({}), { acceptSubnets: [] }, []).acceptSubnets).toEqual([])
-  })
-  it('is no new connection with established, and nothing with off', () => {
-    expect(acceptOf(confOf({}, { hostAccept: 'established' }), bridged, subnets).acceptNew).toBe('none')
-    expect(acceptOf(confOf({}, { hostAccept: 'off' }), bridged, subnets)).toEqual({})
-  })
-  it.each([
-    ['a bridge is accepted', { bridge: 'br0', hostLink: 'veth1' }, { hostAccept: 'br0' }],
-    ['of a veth on none the subnets', { bridge: undefined, hostLink: 'veth1' }, { acceptSubnets: subnets }],
-    ['without a veth nothing', { bridge: undefined, hostLink: undefined }, {}],
-  ])('chained, %s', (_, on, accepted) => {
-    expect(acceptChained(confOf({}), on, [...subnets, '10.2.0.9/32', 'fd00:2::9/128'])).toMatchObject(accepted)
-  })
-  it('keeps the subnets that were learnt before, and no source that is configured no more', () => {
-    const old = specOf({ acceptSubnets: ['10.2.0.0/24'], acceptNew: { to: ['10.2.0.0/24'], from: ['192.0.2.0/24'] } })
-    const now = specOf({ acceptSubnets: [], acceptNew: { to: [], from: ['10.0.0.0/8'] } })
-    expect(mergedAccepts(old, now)).toEqual({
-      acceptSubnets: ['10.2.0.0/24'],
-      acceptNew: { to: ['10.2.0.0/24'], from: ['10.0.0.0/8'] },
-    })
-    expect(mergedAccepts(old, specOf({ acceptNew: 'none' })).acceptNew).toBe('none')
-  })
+afterAll(() => {
+  delete process.env['TRESTLE_STATE_DIR']
+  for (const state of states) rmSync(state, { recursive: true })
 })
 
-describe('the elements', () => {
-  const texts = (...networks: readonly NetworkSpec[]) =>
-    acceptElements(networks).map((element) => `${element.set} ${describeElement(element)}`)
-  it('are bridges, subnets, and pairs of a subnet and who may open a connection to it', () => {
-    const bridged = specOf({
-      hostAccept: 'cni0',
-      acceptNew: { to: ['10.1.0.0/24'], from: ['192.0.2.7/32', 'fd00::/8'] },
-    })
-    const routed = specOf({ name: 'r', acceptSubnets: ['fd00:1::/64'], acceptNew: 'none' })
-    expect(texts(bridged, routed)).toEqual([
-      'acceptlinks cni0',
-      'acceptnet6 fd00:1::/64',
-      'acceptnew4 10.1.0.0/24 10.1.0.0/24',
-      'acceptnew4 10.1.0.0/24 192.0.2.7',
-    ])
-  })
-})
+/** Rules of a chain as words: `if` matches something, `ours` is the accept. */
+type Chains = Readonly<Record<string, readonly string[]>>
 
-describe('the mark', () => {
-  const asking = (acceptMarkBit?: number) =>
-    specOf({ hostAccept: 'cni0', ...(acceptMarkBit !== undefined && { acceptMarkBit }) })
-  it('is none of portmap and kube-proxy, and there only where somebody asks', () => {
-    expect(acceptMark([specOf({})])).toBeUndefined()
-    expect(acceptMark([asking()])).toBe(0x1000)
-    expect([0x2000, 0x4000, 0x8000]).not.toContain(acceptMark([asking()]))
+const match = { match: { op: '==', left: { meta: { key: 'iifname' } }, right: 'eth0' } }
+const mark = { match: { op: '==', left: { '&': [{ meta: { key: 'mark' } }, 4096] }, right: 4096 } }
+
+function exprOf(word: string): readonly object[] {
+  if (word === 'ours') return [mark, { accept: null }]
+  return word.split(' ').map((each) => {
+    const [name = '', target] = each.split(':')
+    if (name === 'if') return match
+    if (target !== undefined) return { [name]: { target } }
+    return name === 'xt-reject' ? { xt: { type: 'target', name: 'REJECT' } } : { [name]: null }
   })
-  it('is the lowest of those that configurations name, in any order', () => {
-    expect(acceptMark([asking(), asking(20), asking(31)])).toBe(2 ** 20)
-    expect(acceptMark([asking(31), asking(20), asking()])).toBe(2 ** 20)
+}
+
+/** Lists the chains of a table `fw` and takes changes down. `policy` and `prio` are of its base chain `forward`. */
+function machineOf(chains: Chains, { policy = 'accept', prio = 0, table = 'fw', hook = 'forward' } = {}) {
+  const changes: string[] = []
+  const listing = (nftables: readonly object[]) => ({ code: 0, stdout: JSON.stringify({ nftables }), stderr: '' })
+  const ask: Machine['ask'] = async ({ args, stdin }) => {
+    if (stdin !== undefined) {
+      changes.push(stdin.trim().replace(/ meta mark.*/, ''))
+      return listing([]) as never
+    }
+    if (args.includes('chains')) {
+      const base = { family: 'inet', table, name: 'forward', hook, prio, policy }
+      return listing([{ chain: base }, { chain: { family: 'inet', table, name: 'sub' } }]) as never
+    }
+    const name = String(args.at(-1))
+    const rules = (chains[name] ?? []).map((word, at) => {
+      const comment = word === 'ours' ? { comment: 'trestle accept 0x1000' } : {}
+      return { rule: { family: 'inet', table, chain: name, handle: at + 1, expr: exprOf(word), ...comment } }
+    })
+    return listing(rules) as never
+  }
+  return { machine: { ask } as Machine, changes }
+}
+
+const { network } = specOf({ podcidr: '10.1.0.0/24', firewall: {} })
+const networks = network === undefined ? [] : [network]
+
+async function changesOf(chains: Chains, base?: Parameters<typeof machineOf>[1]): Promise<readonly string[]> {
+  const { machine, changes } = machineOf(chains, base)
+  await settleAccepts(machine, networks)
+  return changes
+}
+
+const drops = { policy: 'drop' }
+
+describe('the place of the accept', () => {
+  it.each<[string, Chains, object | undefined, readonly string[]]>([
+    ['nowhere where nothing drops', { forward: ['if drop'] }, undefined, []],
+    ['at the end with the policy drop', { forward: ['if drop'] }, drops, ['add rule inet fw forward']],
+    ['before the drop', { forward: ['if drop', 'drop'] }, undefined, ['insert rule inet fw forward handle 2']],
+    ['before a reject', { forward: ['reject'] }, undefined, ['insert rule inet fw forward handle 1']],
+    ['before a target of iptables', { forward: ['xt-reject'] }, undefined, ['insert rule inet fw forward handle 1']],
+    ['before log right before it', { forward: ['if accept', 'log', 'drop'] }, undefined, ['insert rule inet fw forward handle 2']],
+    ['behind log that others are between', { forward: ['log', 'if accept', 'drop'] }, undefined, ['insert rule inet fw forward handle 3']],
+    ['nowhere where all is accepted before', { forward: ['accept', 'drop'] }, undefined, []],
+    ['before the call of a chain that drops', { forward: ['jump:sub'], sub: ['if drop', 'drop'] }, undefined, ['insert rule inet fw forward handle 1']],
+    ['behind a chain that comes back', { forward: ['jump:sub'], sub: ['if drop', 'return'] }, drops, ['add rule inet fw forward']],
+    ['not by a call under conditions', { forward: ['if jump:sub'], sub: ['drop'] }, drops, ['add rule inet fw forward']],
+    ['never in DOCKER-USER', { forward: ['jump:DOCKER-USER'], 'DOCKER-USER': ['drop'] }, undefined, []],
+    ['where it is already', { forward: ['if drop', 'ours', 'drop'] }, undefined, []],
+    ['behind which a rule came: put again', { forward: ['ours', 'if accept', 'drop'] }, undefined, [
+      'insert rule inet fw forward handle 3',
+      'delete rule inet fw forward handle 1',
+    ]],
+    ['not before the mark is set', { forward: ['drop'] }, { prio: -150 }, []],
+    ['not in firewalld, which takes it back', { forward: ['drop'] }, { table: 'firewalld' }, []],
+    ['in no chain but forward chains', { forward: ['drop'] }, { hook: 'input' }, []],
+  ])('%s', async (_, chains, base, changes) => {
+    expect(await changesOf(chains, base)).toEqual(changes)
+  })
+
+  it('is written down, and the accept taken out where nobody asks for it any more', async () => {
+    const { machine } = machineOf({ forward: ['drop'] })
+    await settleAccepts(machine, networks)
+    expect(readAcceptPlaces()).toEqual([{ family: 'inet', table: 'fw', chain: 'forward' }])
+    const later = machineOf({ forward: ['ours', 'drop'] })
+    await settleAccepts(later.machine, [])
+    expect([later.changes, readAcceptPlaces()]).toEqual([['delete rule inet fw forward handle 1'], []])
   })
 })

@@ -1,28 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host ports: which family serves which address, the elements they are, what the link shares.
+// Host ports: what is read, which family serves which address, the elements, and what guards the link.
 
 import { describe, expect, it } from 'vitest'
-import {
-  commonPortElements,
-  hostPortSpec,
-  localnetOps,
-  ownPortElements,
-  reservationName,
-} from '../../../src-before/features/host-ports.ts'
-import { describeElement, elementOps } from '../../../src-before/model/op.ts'
-import { type Json, read } from '../cni/call.ts'
+import { hostPorts, hostPortsOf, loopbackGuard } from '../../../src/features/host-ports.ts'
+import { portName } from '../../../src/state/reservations.ts'
+import { errorOf, type Json, lineOf, read, specOf } from '../call.ts'
+
+describe('the keys', () => {
+  const mappings = (...portMappings: unknown[]) => ({ runtimeConfig: { portMappings } })
+
+  it.each<[unknown, Json]>([
+    [
+      { hostPort: 80, containerPort: 8080, protocol: 'TCP' },
+      { hostPort: 80, containerPort: 8080, protocol: 'tcp' },
+    ],
+    [
+      { HostPort: 80, ContainerPort: 8080, Protocol: 'Udp', HostIP: '' },
+      { hostPort: 80, containerPort: 8080, protocol: 'udp' },
+    ],
+    [
+      { hostPort: 1, containerPort: 65535, protocol: 'sctp', hostIP: '0.0.0.0' },
+      { hostIP: '0.0.0.0', protocol: 'sctp' },
+    ],
+    [
+      { hostPort: 1, containerPort: 1, hostIP: '0::0' },
+      { hostIP: '::', protocol: 'tcp' },
+    ],
+    [{ hostPort: 1, containerPort: 1, hostIP: '::ffff:192.0.2.1' }, { hostIP: '192.0.2.1' }],
+  ])('%j', (given, expected) => {
+    const conf = read(mappings(given))
+    expect(conf.portMappings).toMatchObject([expected])
+    expect(conf.portmap).toEqual({ snat: true, masqAll: false })
+  })
+
+  it('drops repeats and keeps one port of two protocols or addresses', () => {
+    const port = { hostPort: 53, containerPort: 53, protocol: 'udp' }
+    const conf = read(mappings(port, port, { ...port, protocol: 'tcp' }, { ...port, hostIP: '127.0.0.1' }))
+    expect(conf.portMappings).toHaveLength(3)
+  })
+
+  it('keeps two ports of one number where the addresses differ', () => {
+    const of = (containerPort: number, hostIP: string) => ({ hostPort: 53, containerPort, hostIP })
+    expect(read(mappings(of(1, '0.0.0.0'), of(2, '::'), of(3, '192.0.2.1'))).portMappings).toHaveLength(3)
+  })
+
+  it('reads snat and masqAll, snat on by default', () => {
+    expect(read({ portmap: { snat: false, masqAll: true } }).portmap).toEqual({ snat: false, masqAll: true })
+  })
+
+  it('has no bound beside that of stdin: a manifest with ranges of ports has thousands', () => {
+    const many = Array.from({ length: 12_000 }, (_, at) => ({ hostPort: at + 1, containerPort: 80 }))
+    expect(read(mappings(...many)).portMappings).toHaveLength(12_000)
+  })
+
+  const at = 'runtimeConfig.portMappings[0]'
+  it.each<[Json, string]>([
+    [mappings({ containerPort: 1 }), `${at}.hostPort: missing`],
+    [mappings({ hostPort: 1 }), `${at}.containerPort: missing`],
+    [mappings({ hostPort: 0, containerPort: 1 }), `${at}.hostPort: 0 is not a port from 1 to 65535`],
+    [mappings({ hostPort: 1, containerPort: 65536 }), `${at}.containerPort: 65536 is not a port from 1 to 65535`],
+    [mappings({ hostPort: '80', containerPort: 1 }), `${at}.hostPort: "80" is not a port from 1 to 65535`],
+    [mappings({ hostPort: 1, containerPort: 1, protocol: 'icmp' }), `${at}.protocol: "icmp" is not a protocol`],
+    [
+      mappings({ hostPort: 1, containerPort: 1, protocol: 'tcp; drop' }),
+      `${at}.protocol: "tcp; drop" is not a protocol`,
+    ],
+    [mappings({ hostPort: 1, containerPort: 1, hostIP: '1.2.3' }), `${at}.hostIP: "1.2.3" is not an IP address`],
+    [mappings({ hostPort: 1, containerPort: 1, hostIP: '01.2.3.4' }), `${at}.hostIP: "01.2.3.4" is not an IP address`],
+    [
+      mappings({ hostPort: 1, containerPort: 1 }, { hostPort: 1, containerPort: 2 }),
+      'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
+    ],
+    [
+      mappings({ hostPort: 1, containerPort: 1, hostIP: '' }, { hostPort: 1, containerPort: 2, hostIP: '0.0.0.0' }),
+      'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
+    ],
+    [
+      mappings({ hostPort: 1, containerPort: 1, hostIP: '::' }, { hostPort: 1, containerPort: 2 }),
+      'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
+    ],
+    [{ portmap: { markMasqBit: 32 } }, 'portmap.markMasqBit: 32 is not a bit from 0 to 31'],
+    [{ portmap: { conditionsV4: 'x' } }, 'portmap.conditionsV4: "x" is not a list'],
+  ])('refuses %j', (changes, message) => {
+    expect(lineOf(errorOf(() => read(changes)))).toBe(`(7) ${message}`)
+  })
+})
 
 const both = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]
 const v6Only = both.slice(1)
-const specFor = (portMappings: readonly Json[], ips = both, portmap: Json | undefined = undefined) =>
-  hostPortSpec(read({ portmap, runtimeConfig: { portMappings } }), ips, 'cni0')
-const namesOf = (portMappings: readonly Json[], ips = both) =>
-  (specFor(portMappings, ips)?.ports ?? []).map((port) => `${reservationName(port)} -> ${port.podIp}`)
 const port = { hostPort: 8080, containerPort: 80 }
+const cni0 = { link: 'cni0', isOwnLink: false }
+const portsOf = (portMappings: readonly Json[], ips = both, portmap: Json = {}) =>
+  hostPortsOf(read({ portmap, runtimeConfig: { portMappings } }), ips, cni0)
 
-describe('hostPortSpec', () => {
-  it('is nothing without ports', () => expect(specFor([])).toBeUndefined())
-
+describe('the ports of a pod', () => {
   it.each<[string, Json, typeof both, readonly string[]]>([
     ['every family of the pod', port, both, ['tcp:8080:4:any -> 10.0.0.2', 'tcp:8080:6:any -> fd00::2']],
     ['IPv6 alone where the pod has no other', port, v6Only, ['tcp:8080:6:any -> fd00::2']],
@@ -30,43 +101,40 @@ describe('hostPortSpec', () => {
     ['none where the pod lacks it', { ...port, hostIP: '192.0.2.1' }, v6Only, []],
     ['IPv4 everywhere for 0.0.0.0', { ...port, hostIP: '0.0.0.0' }, both, ['tcp:8080:4:any -> 10.0.0.2']],
     ['IPv6 everywhere for ::', { ...port, hostIP: '::' }, both, ['tcp:8080:6:any -> fd00::2']],
-  ])('serves %s', (_, mapping, ips, names) => expect(namesOf([mapping], ips)).toEqual(names))
-
-  it('takes snat and masqAll from portmap, snat on by default', () => {
-    expect(specFor([port])).toMatchObject({ snat: true, masqAll: false })
-    expect(specFor([port], both, { snat: false, masqAll: true })).toMatchObject({ snat: false, masqAll: true })
+  ])('serve %s', (_, mapping, ips, names) => {
+    const ports = portsOf([mapping], ips)?.ports ?? []
+    expect(ports.map((each) => `${portName(each)} -> ${each.podIp}`)).toEqual(names)
   })
+
+  it('are nothing without a mapping', () => expect(portsOf([])).toBeUndefined())
 })
 
 describe('elements', () => {
   const mappings = [port, { hostPort: 53, containerPort: 5353, protocol: 'udp', hostIP: '192.0.2.1' }]
-  const textOf = (spec = specFor(mappings)) =>
-    spec === undefined ? [] : ownPortElements(spec).map((element) => `${element.set} ${describeElement(element)}`)
+  const textsOf = (portmap: Json = {}) =>
+    (hostPorts.elements?.({ ...specOf({}), hostPorts: portsOf(mappings, both, portmap) } as never) ?? []).map(
+      ({ set, key, value = [] }) => `${set} ${key.join(' ')} -> ${value.join(' ')}`,
+    )
 
   it('are one a port, by address where there is one', () => {
-    expect(textOf()).toEqual([
+    expect(textsOf()).toEqual([
       'anyports4 tcp 8080 -> 10.0.0.2 80',
       'anyports6 tcp 8080 -> fd00::2 80',
       'ports4 192.0.2.1 udp 53 -> 10.0.0.2 5353',
     ])
   })
+
   it('have one more for masqAll, by where the packet goes', () => {
-    const all = textOf(specFor(mappings, both, { masqAll: true }))
-    expect(all.filter((text) => text.startsWith('masqall'))).toEqual([
-      'masqall4 10.0.0.2 tcp 80',
-      'masqall6 fd00::2 tcp 80',
-      'masqall4 10.0.0.2 udp 5353',
-    ])
+    const all = textsOf({ masqAll: true }).filter((text) => text.startsWith('masqall'))
+    expect(all).toEqual(['masqall4 10.0.0.2 tcp 80 -> ', 'masqall6 fd00::2 tcp 80 -> ', 'masqall4 10.0.0.2 udp 5353 -> '])
   })
-  it('of the link and route_localnet are for snat, the latter for IPv4', () => {
-    const [plain, without, v6] = [specFor([port]), specFor([port], both, { snat: false }), specFor([port], v6Only)]
-    if (plain === undefined || without === undefined || v6 === undefined) throw new Error('no spec')
-    expect(commonPortElements(plain)).toEqual([{ set: 'loopback', key: ['cni0'] }])
-    expect(localnetOps(plain)).toMatchObject([{ key: 'net/ipv4/conf/cni0/route_localnet', value: '1' }])
-    expect([...commonPortElements(without), ...localnetOps(without), ...localnetOps(v6)]).toEqual([])
-  })
-  it('are said with what they are for', () => {
-    const [op] = elementOps([{ set: 'self4', key: ['10.0.0.2', '10.0.0.2'] }], 'nft.del')
-    expect(op).toMatchObject({ kind: 'nft.del', in: 'host', why: 'remove 10.0.0.2 10.0.0.2 from nft set self4' })
-  })
+})
+
+it('route_localnet and the rule that guards it are for IPv4 with snat', () => {
+  const cases = [portsOf([port]), portsOf([port], both, { snat: false }), portsOf([port], v6Only)]
+  const keys = cases.map((own) =>
+    (hostPorts.ops?.({ hostPorts: own } as never) ?? []).map((op) => (op.kind === 'sysctl.set' ? [op.key, op.when] : [])),
+  )
+  expect(keys).toEqual([[['net/ipv4/conf/cni0/route_localnet', 'last']], [], []])
+  expect(cases.map(loopbackGuard)).toEqual([[{ set: 'loopback', key: ['cni0'] }], [], []])
 })

@@ -7,7 +7,7 @@ import type { PluginEntry } from '../../../../src-before/cli/lint/list.ts'
 import { readOwn } from '../../../../src-before/cli/lint/own-plugin.ts'
 import { CniError } from '../../../../src-before/cni/error.ts'
 import { readConfig } from '../../../../src-before/config/config.ts'
-import { callOf } from '../../cni/call.ts'
+import { callOf } from '../call.ts'
 
 const text = fc.constantFrom(
   '',
