@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole build: three bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
+// The whole build: four bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
 // startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -66,16 +66,17 @@ function requireTimers(executable) {
 mkdirSync('dist', { recursive: true })
 const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-const cli = await bundle('src/commands/main.ts', dist('cli.cjs'))
+const cli = await bundle('src/commands/command-line.ts', dist('cli.cjs'))
 gateCli(cli)
+const record = await bundle('src/commands/record/keep-call.ts', dist('record.cjs'))
 const agent = await bundle('src-before/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
-const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
+const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent, 'record.cjs': record }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 
 const catalogue = Object.entries(compile())
 for (const [name, text] of catalogue) writeFileSync(dist(name), text)
-const assetNames = ['cli.cjs', 'agent.cjs', ...catalogue.map(([name]) => name)]
+const assetNames = ['cli.cjs', 'agent.cjs', 'record.cjs', ...catalogue.map(([name]) => name)]
 const input = { entry: dist('trestle.cjs'), assets: Object.fromEntries(assetNames.map((name) => [name, dist(name)])) }
 await pack({ ...input, output: dist('trestle') })
 requireTimers(dist('trestle'))

@@ -2,24 +2,25 @@
 // Everything that the commands and the agent of before ask the core for: records and networks in the shape that they
 // know, and what they let it do. It goes with the last of them.
 
-import type { Cluster } from '../src/features/network-elements.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { CniError as CoreError } from '../src/cni/errors.ts'
 import type { Result } from '../src/cni/results.ts'
 import { readConfig } from '../src/config/read-config.ts'
 import { opsOf } from '../src/drivers/attachment.ts'
-import { acceptMark, acceptMarkText } from '../src/kernel/nft-table.ts'
-import { readCluster as readClusterText } from '../src/features/network-elements.ts'
+import { readAlias } from '../src/drivers/names.ts'
 import { readAcceptPlaces } from '../src/features/host-accept.ts'
+import type { Cluster } from '../src/features/network-elements.ts'
+import { readCluster as readClusterText } from '../src/features/network-elements.ts'
 import { capacity, countedAddresses, describeSet } from '../src/ipam/choose.ts'
 import { closeNetns, openNetnsIfThere } from '../src/kernel/netns.ts'
+import { acceptMark, acceptMarkText } from '../src/kernel/nft-table.ts'
 import { readableText, writeText } from '../src/state/files.ts'
 import { clusterFile, machineLockFile } from '../src/state/layout.ts'
 import { withLock } from '../src/state/lock.ts'
 import * as records from '../src/state/records.ts'
 import { addressHolder, reservedAddresses } from '../src/state/reservations.ts'
 import { compareInPod } from '../src/verbs/check.ts'
-import { openContext } from '../src/verbs/context.ts'
+import { openContext, openRemovingContext } from '../src/verbs/context.ts'
 import { removeShared } from '../src/verbs/remove-network.ts'
 import { restoreNetworks } from '../src/verbs/set-up.ts'
 import { status } from '../src/verbs/status.ts'
@@ -28,11 +29,11 @@ import { orElse } from './cni/error.ts'
 import type { NetworkSpec } from './model/attachment.ts'
 import type { AttachmentRecord } from './model/record.ts'
 
+export { type Judged, judgeAll, type Listed, type SweepRequest, sweep } from '../src/commands/gc-command.ts'
 export { acceptMark, acceptMarkText, capacity, countedAddresses, describeSet, readAcceptPlaces, reservedAddresses }
-export { type Judged, judgeAll, type Listed, type SweepRequest, sweep } from '../src/commands/gc.ts'
 
 /** A context for looks and removals, without a signal that ends it. */
-export const contextOfCore = () => openContext(undefined, true)
+export const contextOfCore = () => openRemovingContext()
 
 interface StoredRecord {
   readonly isPending: boolean
@@ -83,7 +84,9 @@ function recordOf({ key }: Pick<AttachmentRecord, 'key'>): records.AttachmentRec
 
 export function describe(record: Pick<AttachmentRecord, 'key'>): string {
   const found = recordOf(record)
-  return found === undefined ? `${record.key.ifName} of container ${record.key.containerId}` : records.describeRecord(found)
+  return found === undefined
+    ? `${record.key.ifName} of container ${record.key.containerId}`
+    : records.describeRecord(found)
 }
 
 export function isDead(record: Pick<AttachmentRecord, 'key'>): boolean {
@@ -125,12 +128,35 @@ export async function restore(isApplied: boolean) {
   return await restoreNetworks(contextOfCore(), !isApplied)
 }
 
+interface Links {
+  readonly links: ReadonlyMap<
+    string,
+    { readonly name: string; readonly kind?: string; readonly alias?: string | undefined }
+  >
+}
+
+/** Attachments whose record was lost, by the aliases of host links. `trestle restore` writes these again. */
+export function lostRecords({ links }: Links): readonly string[] {
+  return [...links.values()].flatMap(({ name, kind, alias }) => {
+    const id = kind === 'veth' ? readAlias(name, alias)?.id : undefined
+    return id === undefined || records.findRecord(id) !== undefined
+      ? []
+      : [`the record of ${records.describeRecord({ id } as records.AttachmentRecord)} of network ${id.network}`]
+  })
+}
+
+/** Live attachments that were found again by alias and comments: their namespace is not known. */
+export function partialRecords(): readonly string[] {
+  const partial = records.allRecords().filter((record) => record.netns.path === '' && !records.isDead(record))
+  return partial.filter(({ spec }) => spec !== undefined).map(records.describeRecord)
+}
+
 /** STATUS of a configuration: what keeps it from being ready. */
 export async function readinessOf(stdin: string, path: readonly string[]) {
   const args = { ip: [], gateway: [], problems: [] }
   const call = { verb: 'STATUS', containerId: '', netns: '', ifName: '', args, path, ownTypes: ['trestle'] } as const
   try {
-    await status(call, readConfig(stdin, call), openContext(undefined, false))
+    await status(call, readConfig(stdin, call), openContext({ path }))
     return undefined
   } catch (error) {
     if (!(error instanceof CoreError)) throw error

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people, in a bundle of its own: a runtime's call loads nothing of it.
 
-import { gcCommand } from '../../src/commands/gc.ts'
+import { gcCommand } from '../../src/commands/gc-command.ts'
 import { planCommand } from '../../src/commands/plan.ts'
 import { restoreCommand } from '../../src/commands/restore.ts'
-import { uninstallCommand } from '../../src/commands/uninstall.ts'
+import { uninstallCommand } from '../../src/commands/uninstall-command.ts'
 import { removeCallFiles as removeFilesOfCore } from '../../src/process/killed-calls.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { agentCommand } from './agent/command.ts'
@@ -24,7 +24,6 @@ import { lintCommand } from './lint/command.ts'
 import { manCommand } from './man/man.ts'
 import { probeEnd } from './probe/ends.ts'
 import { recordCommand } from './record/command.ts'
-import { logCommand } from './record/log-command.ts'
 import { replayCommand } from './replay/command.ts'
 import { runReplay } from './replay/inside.ts'
 import {
@@ -62,7 +61,6 @@ export const commands: readonly Command[] = [
   lastCommand,
   recordCommand,
   replayCommand,
-  logCommand,
   bundleCommand,
   explainCommand,
   completionCommand,

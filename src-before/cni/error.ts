@@ -58,8 +58,7 @@ export function toCniError(thrown: unknown): CniError {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
   // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.
   if (isSystemError(error)) return refusedFile('file-refused', error, 'make the path writable, with free space')
-  if (isFull(error))
-    return refusedFile('state-disk-full', error, 'make room where state is kept, /run/trestle as a rule')
+  if (isFull(error)) return refusedFile('file-refused', error, 'make room where state is kept, /run/trestle as a rule')
   return new CniError('internal-error', `internal error: ${oneLine(error.message)}`, {
     details: printable(error.stack ?? error.message),
     cause: thrown,

@@ -111,10 +111,6 @@ const podcidr = field<string | readonly string[]>(
   (value) => isText(value) || (Array.isArray(value) && value.every(isText)),
 )
 
-const log = field<boolean | string>('a switch or a file', 'use true, false, "off" or an absolute path', (value) => {
-  return typeof value === 'boolean' || value === 'off' || (isText(value) && value.startsWith('/'))
-})
-
 function isNumberOfCalls(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000
 }
@@ -173,7 +169,6 @@ export const configSchema = group({
   bandwidth: optional(rates),
   tuning: optional(tuningKeys),
   sbr: optional(sbrKeys),
-  log,
   record,
   ...attachmentKeys,
 })
@@ -186,7 +181,6 @@ export const ipamRoleSchema = group({
   ipam: optional(ipam),
   args: optional(group({ cni: optional(group({ ips: texts })) })),
   runtimeConfig: optional(group({ ipRanges: rangeSets, ips: texts })),
-  log,
   record,
   ...attachmentKeys,
 })

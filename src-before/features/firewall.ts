@@ -144,14 +144,14 @@ function readMarkBit({ acceptMarkBit: bit }: Raw): number | undefined {
   const taken = bit === undefined ? undefined : takenBits[bit]
   if (taken === undefined) return bit
   const hint = 'use another bit from 0 to 31, or leave it out'
-  throw configError(['firewall', 'acceptMarkBit'], `${bit} is taken: ${taken}`, { id: 'accept-mark-taken', hint })
+  throw configError(['firewall', 'acceptMarkBit'], `${bit} is taken: ${taken}`, { id: 'invalid-value', hint })
 }
 
 /** Names as firewalld checks them (firewall/core/io/zone.py); its own limit of length is 17. */
 function readZone({ firewalldZone: zone = '' }: Raw): string | undefined {
   if (zone === '' || /^[\w/-]{1,17}$/.test(zone)) return zone || undefined
   const hint = 'use the name of a zone that `firewall-cmd --get-zones` lists, or leave it out for "trusted"'
-  throw notA(['firewall', 'firewalldZone'], zone, { id: 'firewalld-zone', what: 'the name of a firewalld zone', hint })
+  throw notA(['firewall', 'firewalldZone'], zone, { id: 'invalid-value', what: 'the name of a firewalld zone', hint })
 }
 
 // ingressPolicy: which bridges may not send to each other, as elements (docs/design.md, "Upstream firewall").

@@ -112,7 +112,7 @@ export function readConditions(
 ): readonly string[] {
   const text = (tokens ?? []).join(' ')
   if (text.length > LONGEST_TEXT) {
-    const more = { id: 'conditions-too-long', hint: `use at most ${LONGEST_TEXT}` } as const
+    const more = { id: 'invalid-value', hint: `use at most ${LONGEST_TEXT}` } as const
     throw configError(path, `${text.length} characters`, more)
   }
   const reader = { tokens: text.match(/"[^"]*"|!=|==|[{},]|[^\s{},"]+|"/g) ?? [], family, path }
@@ -190,10 +190,10 @@ const state: Value = (token) => {
 function requireApart(reader: Reader, texts: readonly string[]): void {
   const at = texts.findIndex((each, index) => texts.slice(index + 1).some((other) => isOverlap(each, other)))
   if (at < 0) return
-  const more = { id: 'condition-overlap', hint: 'leave one of them out' } as const
+  const more = { id: 'invalid-value', hint: 'leave one of them out' } as const
   throw configError(reader.path, `${texts[at]} overlaps another entry of its list`, more)
 }
 
 function refused(reader: Reader, token: string) {
-  return configError(reader.path, `${token} is not understood`, { id: 'condition-invalid', hint })
+  return configError(reader.path, `${token} is not understood`, { id: 'invalid-value', hint })
 }

@@ -200,7 +200,7 @@ function refusedElement(fields: readonly string[]): CniError {
 /** Conditions come from the edge or from a record; in neither is a second statement. */
 function conditionText(expression: string): string {
   if (/^[\w .:/@"{},!=+-]+$/.test(expression)) return expression
-  throw new CniError('condition-unsafe', `"${printable(expression)}" cannot be a rule of host ports`, {
+  throw new CniError('element-unsafe', `"${printable(expression)}" cannot be a rule of host ports`, {
     details: 'conditions are matches of addresses, interfaces, marks and states',
   })
 }

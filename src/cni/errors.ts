@@ -80,7 +80,8 @@ export function unsupported(path: KeyPath, value: unknown, hint: string): CniErr
 
 /** Anything thrown as a CniError. An AggregateError becomes one error with the first code and every message. */
 export function toCniError(thrown: unknown): CniError {
-  if (thrown instanceof CniError) return thrown
+  // By its name: another bundle has a class of its own.
+  if (thrown instanceof Error && thrown.name === 'CniError') return thrown as CniError
   if (thrown instanceof AggregateError) return joinErrors(thrown.errors.map(toCniError))
   const error = (thrown instanceof Error ? thrown : new Error(String(thrown))) as NodeJS.ErrnoException
   if (error.syscall !== undefined) return refusedFile(error)

@@ -2,7 +2,7 @@
 // `trestle plan`: prints what an ADD, or the DEL after it, runs. It is the verb itself with a machine that prints: nothing
 // runs, and the machine remembers what was made, so that a later call finds it.
 
-import { mkdtempSync, openSync, rmSync } from 'node:fs'
+import { mkdtempSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readNetworkList, requestConf } from '../../src-before/cli/node/list.ts'
@@ -14,17 +14,18 @@ import { readFileAs } from '../../src-before/cli/shell/read-input.ts'
 import { CniError as OldError } from '../../src-before/cni/error.ts'
 import { bareAddress } from '../cni/addresses.ts'
 import { type Environment, readCall } from '../cni/call.ts'
-import { parseObject } from '../cni/json.ts'
+import { defined, isObject, parseObject } from '../cni/json.ts'
 import { readConfig, readDelConfig } from '../config/read-config.ts'
 import type { Batch } from '../kernel/batch.ts'
 import { ruleComments } from '../kernel/nft-table.ts'
-import type { Op } from '../kernel/operation.ts'
-import { nowMs } from '../process/clock.ts'
+import type { LinkAttributes, Op } from '../kernel/operation.ts'
+import { uplinkName } from '../kernel/proc.ts'
 import { type Machine, machineWith } from '../process/machine.ts'
 import type { Step } from '../process/order.ts'
 import type { Output, Command as Process } from '../process/runner.ts'
+import { networkDirectory, networkNames } from '../state/layout.ts'
 import { add } from '../verbs/add.ts'
-import type { Context } from '../verbs/context.ts'
+import { openContext } from '../verbs/context.ts'
 import { del } from '../verbs/del.ts'
 
 export const planCommand: Command = {
@@ -111,6 +112,8 @@ const environment = {
   CNI_PATH: '/opt/cni/bin',
 } as const
 
+const ownNetns = '/proc/self/ns/net'
+
 /** A process of the call, or settings that trestle writes itself. */
 export interface PlannedStep {
   readonly command: string
@@ -129,18 +132,21 @@ export async function planOf(
   process.env['TRESTLE_STATE_DIR'] = join(directory, 'state')
   try {
     const printer = openPrinter(parseObject(stdin) ?? {})
-    const context: Context = { machine: printer.machine, deadline: { endsAtMs: nowMs() + 60_000 } }
-    const call = readCall(env)
-    const addAs = async (containerId: string) => {
-      const own = { ...call, containerId }
-      return await add(own, readConfig(stdin, own), context)
+    const variables = { ...env, CNI_PATH: withPlugin(directory, stdin) }
+    const call = readCall(variables)
+    const context = { ...openContext({ path: call.path, stdin }), machine: printer.machine }
+    if (what === 'del') await add(call, readConfig(stdin, call), context)
+    if (what === 'later' || what === 'flushed') {
+      const other = readCall({ ...variables, CNI_ARGS: '', CNI_CONTAINERID: 'other' })
+      await add(other, readConfig(withoutWishes(stdin), other), context)
+      // It has ended, and its network is there.
+      const records = networkNames().map((network) => `${networkDirectory(network)}/attachments`)
+      for (const path of records) rmSync(path, { recursive: true, force: true })
     }
-    if (what === 'del') await addAs(call.containerId)
-    if (what === 'later' || what === 'flushed') await addAs('other')
     if (what === 'flushed') printer.flush()
     printer.steps.length = 0
     if (what === 'del') await del({ ...call, verb: 'DEL' }, readDelConfig(stdin), context)
-    else await addAs(call.containerId)
+    else await add(call, readConfig(stdin, call), context)
     return printer.steps
   } finally {
     if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
@@ -149,13 +155,25 @@ export async function planOf(
   }
 }
 
-interface PrintedLink {
+/** A directory with the IPAM plugin that the configuration names: it is looked for, and not run. */
+function withPlugin(directory: string, stdin: string): string {
+  const { ipam } = parseObject(stdin) ?? {}
+  const type = isObject(ipam) ? ipam['type'] : undefined
+  if (typeof type === 'string' && /^\w[\w.-]*$/.test(type)) writeFileSync(join(directory, type), '', { mode: 0o755 })
+  return directory
+}
+
+/** A pod of the same network, without the host ports and addresses that only one can have. */
+function withoutWishes(stdin: string): string {
+  const { args: _, runtimeConfig, ...conf } = parseObject(stdin) ?? {}
+  const asked = isObject(runtimeConfig) ? { ...runtimeConfig, portMappings: [], ips: [], mac: undefined } : undefined
+  return JSON.stringify({ ...conf, runtimeConfig: asked })
+}
+
+interface PrintedLink extends LinkAttributes {
   readonly place: 'host' | 'pod'
   readonly name: string
   readonly kind: string
-  readonly mac?: string
-  readonly mtu?: number
-  readonly master?: string
   readonly index: number
   readonly peer: number
   readonly addresses: readonly string[]
@@ -171,25 +189,34 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
   const addLink = (link: Pick<PrintedLink, 'name' | 'kind'> & Partial<PrintedLink>) => {
     index += 1
     const key = `${link.place ?? 'host'} ${link.name}`
-    links.set(key, { place: 'host', mac: '', mtu: 1500, index, peer: 0, addresses: [], ...link })
+    links.set(key, { place: 'host', mac: '', mtu: 1500, up: true, index, peer: 0, addresses: [], ...link })
   }
-  for (const link of previousLinks(conf)) addLink(link)
+  addLink({ name: 'lo', kind: '', place: 'pod', addresses: ['127.0.0.1/8', '::1/128'] })
+  for (const link of [...nodeLinks(conf), ...previousLinks(conf)]) addLink(link)
 
   /** Remembers what an operation makes. */
   const note = (op: Op) => {
+    const { place } = op
     if (op.kind === 'veth.add') {
-      const { name, mac, mtu, peer } = op
-      addLink({ name, mac, mtu, kind: 'veth' })
-      addLink({ name: peer.name, mac: peer.mac, mtu: peer.mtu, kind: 'veth', place: peer.isInPod ? 'pod' : 'host' })
+      const { name, mac, mtu, master, peer } = op
+      addLink({ name, mac, mtu, kind: 'veth', ...defined({ master }), peer: index + 2 })
+      const end = peer.isInPod ? ('pod' as const) : place
+      addLink({ name: peer.name, mac: peer.mac, mtu: peer.mtu, kind: 'veth', place: end, peer: index })
     }
-    if (op.kind === 'bridge.add' || op.kind === 'ifb.add')
-      addLink({ name: op.name, mac: op.mac, mtu: op.mtu, kind: op.kind.slice(0, -4) })
-    if (op.kind === 'address.add') {
-      const key = `${op.place} ${op.dev}`
-      const link = links.get(key)
-      if (link) links.set(key, { ...link, addresses: [...link.addresses, op.cidr] })
+    if (op.kind === 'bridge.add' || op.kind === 'ifb.add' || op.kind === 'macvlan.add') {
+      const { name, mac, mtu, kind } = op
+      addLink({ name, mac, mtu, kind: kind.slice(0, -4), place: kind === 'macvlan.add' ? 'pod' : place })
     }
-    if (op.kind === 'sysctl.set' && op.place === 'host') sysctls.set(op.key, op.value)
+    if (op.kind === 'link.delete') links.delete(`${place} ${op.dev}`)
+    if (op.kind === 'link.set' || op.kind === 'address.add') {
+      const link = links.get(`${place} ${op.dev}`)
+      if (link === undefined) return
+      links.delete(`${place} ${op.dev}`)
+      const set = op.kind === 'link.set' ? op.set : { addresses: [...link.addresses, op.cidr] }
+      const now = { ...link, ...set, place: ('netns' in set && set.netns) || place }
+      links.set(`${now.place} ${now.name}`, now)
+    }
+    if (op.kind === 'sysctl.set' && place === 'host') sysctls.set(op.key, op.value)
     if (op.kind === 'table.set') tables = [...tables, op.table]
   }
 
@@ -207,6 +234,10 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
         return { ...none, code: 1, stderr: 'No such file or directory' }
       return { ...none, stdout: isJson ? '{"nftables":[]}' : commentLines() }
     }
+    if (asked.startsWith('link set dev lo')) {
+      steps.push({ command: [file, ...args].join(' '), stdin: asked, ops: [] })
+      return { ...none, stdout: shown('pod', 'lo') }
+    }
     if (file === 'ip') {
       const ways = [...asked.matchAll(/^route get (\S+)$/gm)].map(
         ([, dst]) => `${JSON.stringify([{ dst, dev: wayOf(conf) }])}\n`,
@@ -216,9 +247,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
     return { ...none, stdout: file === 'nsenter' ? shown('pod') : '' }
   }
   const commentLines = () =>
-    ruleComments('inet', true)
-      .map((comment) => `comment "${comment}"\n`)
-      .join('')
+    [...ruleComments('inet', true), ...ruleComments('bridge', true)].map((comment) => `comment "${comment}"\n`).join('')
 
   let batches: readonly Batch[] = []
   const base = machineWith(async ({ file, args, stdin }) => {
@@ -233,7 +262,8 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
   })
   const machine: Machine = {
     ...base,
-    openNetns: (path) => ({ fd: openSync('/dev/null', 'r'), identity: { path, inode: 1 } }),
+    // A namespace that is there: its pod is alive.
+    openNetns: () => ({ fd: openSync('/dev/null', 'r'), identity: { path: ownNetns, inode: statSync(ownNetns).ino } }),
     prepare: () => undefined,
     forUndoing: () => machine,
     linkExists: (name) => links.has(`host ${name}`),
@@ -269,18 +299,27 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
 
 const delegatedAnswer = '{"cniVersion":"1.0.0","ips":[{"address":"192.0.2.2/24","gateway":"192.0.2.1"}]}'
 
-function asListed({ name, kind, mac, mtu, master, index, peer, addresses }: PrintedLink) {
+function asListed({ name, kind, mac, mtu, master, alias, index, peer, addresses, ...link }: PrintedLink) {
+  const { up, promisc, allmulti, hairpin, isolated, txQLen = 1000 } = link
+  const port = { info_slave_kind: 'bridge', info_slave_data: { hairpin, isolated } }
   return {
     ifname: name,
     ifindex: index,
     address: mac,
     mtu,
-    flags: ['UP'],
-    linkinfo: { info_kind: kind, ...(master ? { info_slave_kind: 'bridge' } : {}) },
+    txqlen: txQLen,
+    flags: [...(up ? ['UP'] : []), ...(promisc ? ['PROMISC'] : []), ...(allmulti ? ['ALLMULTI'] : [])],
+    linkinfo: { ...(kind === '' ? {} : { info_kind: kind }), ...(master ? port : {}) },
     ...(master ? { master } : {}),
+    ...(alias ? { ifalias: alias } : {}),
     ...(peer ? { link_index: peer } : {}),
     addr_info: addresses.map((cidr) => ({ local: bareAddress(cidr), prefixlen: Number(cidr.split('/')[1]) })),
   }
+}
+
+/** The node's own links that a configuration may name. */
+function nodeLinks({ master = uplinkName(), device }: Readonly<Record<string, unknown>>) {
+  return [master, device].flatMap((name) => (typeof name === 'string' ? [{ name, kind: '' }] : []))
 }
 
 interface Previous {

@@ -5,7 +5,7 @@ import { type Command, exitCode, type Input } from '../../src-before/cli/shell/c
 import { print } from '../../src-before/cli/shell/output.ts'
 import { requireRoot, thisProgram } from '../../src-before/cli/shell/self.ts'
 import { describeRecord } from '../state/records.ts'
-import { openContext } from '../verbs/context.ts'
+import { openRemovingContext } from '../verbs/context.ts'
 import { restoreNetworks } from '../verbs/set-up.ts'
 
 export const restoreCommand: Command = {
@@ -41,7 +41,7 @@ async function run(input: Input): Promise<number> {
   }
   requireRoot('restore', 'restore reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
-  const report = await restoreNetworks(openContext(undefined, true), isDry)
+  const report = await restoreNetworks(openRemovingContext(), isDry)
   const { missing } = report
   const [lost, ended] = [report.lost.map(describeRecord), report.ended.map(describeRecord)]
   const code = (isDry && missing.length > 0) || lost.length > 0 ? exitCode.findings : exitCode.fine

@@ -110,7 +110,10 @@ function isNumberOfCalls(value: unknown): boolean {
 }
 
 function isRecord(value: unknown): boolean {
-  if (isObject(value)) return Object.entries(value).every(([key, each]) => recordKeys[key]?.(each) === true)
+  if (isObject(value))
+    return Object.entries(value).every(
+      ([key, each]) => Object.hasOwn(recordKeys, key) && recordKeys[key]?.(each) === true,
+    )
   return typeof value === 'boolean' || isNumberOfCalls(value)
 }
 

@@ -3,12 +3,14 @@
 
 import { featureElements, featureLinks, featureOps } from '../features/features.ts'
 import { loopbackGuard } from '../features/host-ports.ts'
+import { type Cluster, clusterElements, networkElements } from '../features/network-elements.ts'
+import { elementKey } from '../kernel/elements.ts'
 import type { Element } from '../kernel/nft-table.ts'
-import { elementOps, type Op } from '../kernel/operation.ts'
+import { elementOps, type Op, removeLink, setLink } from '../kernel/operation.ts'
 import { driverOfSpec } from './drivers.ts'
 import { announceOps, detectionOps, ignoreRouters, podOps } from './interface.ts'
 import { elementComment, networkDigest } from './names.ts'
-import type { Spec } from './spec.ts'
+import type { NetworkSpec, Spec } from './spec.ts'
 
 /** Everything that makes the attachment. process/order.ts puts it into an order. */
 export function opsOf(spec: Spec): readonly Op[] {
@@ -67,20 +69,26 @@ export function undoOf(spec: Spec, links: readonly string[], group: number): rea
 function removeLinks(devs: readonly string[], group: number): readonly Op[] {
   const [first] = devs
   if (first === undefined) return []
-  if (devs.length === 1)
-    return [{ place: 'host', kind: 'link.delete', dev: first, tolerate: 'absent', why: `remove ${first}` }]
+  if (devs.length === 1) return [removeLink(first)]
   const collected = devs.map((dev): Op => {
-    return {
-      place: 'host',
-      kind: 'link.set',
-      dev,
-      set: { group },
-      tolerate: 'absent',
-      why: `collect ${dev} for removal`,
-    }
+    return setLink('host', dev, { group }, `collect ${dev} for removal`, 'absent')
   })
   return [
     ...collected,
     { place: 'host', kind: 'group.delete', group, devs, tolerate: 'absent', why: `remove ${devs.join(' and ')}` },
   ]
+}
+
+/** Every element of our tables that is needed, each once. Without pods and networks there are none: nobody needs the cluster's. */
+export function everyElement(
+  networks: readonly NetworkSpec[],
+  specs: readonly Spec[],
+  cluster: Cluster | undefined,
+): readonly Element[] {
+  const own = [
+    ...networkElements(networks),
+    ...specs.flatMap((spec) => [...sharedElements(spec), ...ownElements(spec)]),
+  ]
+  const all = own.length === 0 || cluster === undefined ? own : [...clusterElements(cluster), ...own]
+  return [...new Map(all.map((element) => [elementKey(element), element])).values()]
 }

@@ -8,7 +8,7 @@ import { acceptOf } from '../features/firewall.ts'
 import { isTranslated, masqueradeOf } from '../features/masquerade.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import { portVlanOps, portVlansOf, vlanGatewayOf } from '../features/vlan.ts'
-import { forwardingKey, type Op } from '../kernel/operation.ts'
+import { addHostAddress, forwardingKey, type Op, setLink, setSysctl } from '../kernel/operation.ts'
 import type { Decided, Driver, NodeFacts, Parts } from './driver.ts'
 import { ignoreRouters, vethOps } from './interface.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, linkLocalPrefix, ownBridgeAlias } from './names.ts'
@@ -87,7 +87,7 @@ function hostOps(spec: Spec): readonly Op[] {
 
 function portSettings(dev: string, { hairpin, isolated, vlans }: BridgePort): readonly Op[] {
   return [
-    { place: 'host', kind: 'link.set', dev, set: { hairpin, isolated }, why: `set hairpin and isolation of ${dev}` },
+    setLink('host', dev, { hairpin, isolated }, `set hairpin and isolation of ${dev}`),
     ...(vlans ? portVlanOps(dev, vlans) : []),
   ]
 }
@@ -97,14 +97,7 @@ export function plugOps({ host, port }: Spec): readonly Op[] {
   if (host === undefined || port === undefined) return []
   const { name: dev } = host
   return [
-    {
-      place: 'host',
-      kind: 'link.set',
-      dev,
-      set: { master: port.bridge, up: true },
-      tolerate: 'absent',
-      why: `plug ${dev} into ${port.bridge}`,
-    },
+    setLink('host', dev, { master: port.bridge, up: true }, `plug ${dev} into ${port.bridge}`, 'absent'),
     ...portSettings(dev, port).map((op): Op => ({ ...op, tolerate: 'absent' })),
   ]
 }
@@ -119,14 +112,14 @@ export function makeBridgeOps(bridge: BridgeSpec): readonly Op[] {
 }
 
 export function markBridge(name: string): Op {
-  return { place: 'host', kind: 'link.set', dev: name, set: { alias: ownBridgeAlias }, why: `mark ${name} as ours` }
+  return setLink('host', name, { alias: ownBridgeAlias }, `mark ${name} as ours`)
 }
 
 /** What holds on the host wherever a network is set up: forwarding, and the settings of a bridge that is there. */
 export function keepNetworkOps({ forwarding, bridge }: NetworkSpec): readonly Op[] {
   const ops = forwarding.map((family): Op => {
     const why = `forward IPv${family} packets`
-    return { place: 'host', kind: 'sysctl.set', key: forwardingKey(family), value: '1', when: 'first', why }
+    return setSysctl('host', forwardingKey(family), '1', 'first', why)
   })
   return bridge === undefined ? ops : [...ops, ...keepBridgeOps(bridge)]
 }
@@ -138,29 +131,15 @@ function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const ops: Op[] = [
     ignoreRouters(name),
     ...(vlanGateway === undefined ? [] : [ignoreRouters(vlanGateway.name)]),
-    { place: 'host', kind: 'link.set', dev: name, set, why: `set the bridge ${name} up` },
+    setLink('host', name, set, `set the bridge ${name} up`),
   ]
   const addAddress = (cidr: string): Op => {
-    return {
-      place: 'host',
-      kind: 'address.add',
-      dev: gateway.name,
-      cidr,
-      dad: false,
-      noPrefixRoute: false,
-      why: `add the gateway address ${cidr} to ${gateway.name}`,
-    }
+    return addHostAddress(gateway.name, cidr, `add the gateway address ${cidr} to ${gateway.name}`)
   }
   if (addresses.some((cidr) => familyOf(cidr) === 6)) {
     // The kernel would use its own link-local address only after DAD: the first packets to a pod would be lost.
     const set = { withoutLinkLocal: true } as const
-    ops.push({
-      place: 'host',
-      kind: 'link.set',
-      dev: gateway.name,
-      set,
-      why: `give ${gateway.name} its link-local address at once`,
-    })
+    ops.push(setLink('host', gateway.name, set, `give ${gateway.name} its link-local address at once`))
     ops.push(addAddress(linkLocalPrefix(gateway.mac)))
   }
   return [...ops, ...addresses.map(addAddress)]

@@ -9,7 +9,7 @@ import type { DeviceQuery, HostDeviceConf } from '../config/network-conf.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import { tuningOfOther } from '../features/tuning.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink } from '../kernel/operation.ts'
 import type { Decided, Device, Driver, Parts } from './driver.ts'
 import { inPodAlone } from './interface.ts'
 import { isPodLinkName, temporaryLinkName } from './names.ts'
@@ -50,13 +50,13 @@ function hostOps({ id, device }: Spec): readonly Op[] {
   if (device === undefined || device.driver !== undefined) return []
   const { name: dev } = device
   const set = { netns: 'pod', name: temporaryLinkName(id), alias: dev } as const
-  return [{ place: 'host', kind: 'link.set', dev, set, why: `move ${dev} into the pod` }]
+  return [setLink('host', dev, set, `move ${dev} into the pod`)]
 }
 
 function nameOps({ id, device }: Spec): readonly Op[] {
   if (device === undefined || device.driver !== undefined) return []
   const dev = temporaryLinkName(id)
-  return [{ place: 'pod', kind: 'link.set', dev, set: { name: id.ifName }, why: `call ${device.name} ${id.ifName}` }]
+  return [setLink('pod', dev, { name: id.ifName }, `call ${device.name} ${id.ifName}`)]
 }
 
 /** How the device gets home. `missing`: it is in neither namespace, or held; `isAwaited`: the kernel is to bring it. */
@@ -119,7 +119,7 @@ function opsInPod(device: DeviceSpec, link: ObservedLink, isNameTaken: boolean):
   return [
     ...restoreOps('pod', device, link),
     ...(isRenamed && link.name !== device.name ? [renameOp('pod', link.name, device, link.alias)] : []),
-    { place: 'pod', kind: 'link.set', dev, set, why: `move ${device.name} back to the host` },
+    setLink('pod', dev, set, `move ${device.name} back to the host`),
   ]
 }
 
@@ -130,15 +130,15 @@ function restoreOps(place: Op['place'], device: DeviceSpec, { name: dev, mac, mt
     ...(mtu === device.mtu || device.mtu === 0 ? {} : { mtu: device.mtu }),
   }
   if (Object.keys(set).length === 0) return []
-  return [{ place, kind: 'link.set', dev, set, why: `put the settings of ${device.name} back` }]
+  return [setLink(place, dev, set, `put the settings of ${device.name} back`)]
 }
 
 function renameOp(place: Op['place'], dev: string, device: DeviceSpec, alias = device.alias ?? ''): Op {
-  return { place, kind: 'link.set', dev, set: { name: device.name, alias }, why: `call ${dev} ${device.name} again` }
+  return setLink(place, dev, { name: device.name, alias }, `call ${dev} ${device.name} again`)
 }
 
 function upOps({ name: dev, up }: DeviceSpec): readonly Op[] {
-  return up ? [{ place: 'host', kind: 'link.set', dev, set: { up: true }, why: `set ${dev} up again` }] : []
+  return up ? [setLink('host', dev, { up: true }, `set ${dev} up again`)] : []
 }
 
 function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentId, hasPod: boolean): string {

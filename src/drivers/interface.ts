@@ -4,7 +4,7 @@
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import type { InterfaceConf } from '../config/network-conf.ts'
 import { featureOps } from '../features/features.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink, setSysctl } from '../kernel/operation.ts'
 import type { Driver } from './driver.ts'
 import { aliasOf, podLinkMac } from './names.ts'
 import type { NetworkSpec, PodRoute, Spec } from './spec.ts'
@@ -31,7 +31,7 @@ export function vethOps(spec: Spec): readonly Op[] {
       peer: { ...pod, isInPod: true },
       why: `create ${pod.name} in the pod with ${name} on the host`,
     },
-    { place: 'host', kind: 'link.set', dev: name, set: { alias, ...withoutLinkLocal }, why: `mark ${name} as ours` },
+    setLink('host', name, { alias, ...withoutLinkLocal }, `mark ${name} as ours`),
   ]
 }
 
@@ -42,14 +42,7 @@ export function hasIpv6({ addresses }: Pick<Spec, 'addresses'>): boolean {
 /** A pod must not change the host's routes by advertising itself as a router (CVE-2020-10749). */
 export function ignoreRouters(link: string): Op {
   const key = `net/ipv6/conf/${link}/accept_ra`
-  return {
-    place: 'host',
-    kind: 'sysctl.set',
-    key,
-    value: '0',
-    when: 'last',
-    why: `ignore router advertisements on ${link}`,
-  }
+  return setSysctl('host', key, '0', 'last', `ignore router advertisements on ${link}`)
 }
 
 /**
@@ -62,13 +55,13 @@ export function podOps(spec: Spec, isRouted: boolean): readonly Op[] {
   const dev = pod.name
   const noPrefixRoute = isRouted || sbr?.sources.some((source) => source.routes.length > 0) === true
   const families = [...new Set(defaultRoutes.map(({ dst }) => familyOf(dst)))]
-  const ops: Op[] = [{ place: 'pod', kind: 'link.set', dev: 'lo', set: { up: true }, why: 'set lo up in the pod' }]
+  const ops: Op[] = [setLink('pod', 'lo', { up: true }, 'set lo up in the pod')]
   for (const family of families)
     ops.push({ place: 'pod', kind: 'defaults.show', family, why: `see the pod's IPv${family} default routes` })
   for (const { address: cidr } of addresses)
     ops.push({ place: 'pod', kind: 'address.add', dev, cidr, dad: hasDad, noPrefixRoute, why: `add ${cidr} to ${dev}` })
   ops.push(...featureOps('podLinkOps', spec))
-  ops.push({ place: 'pod', kind: 'link.set', dev, set: { up: true }, why: `set ${dev} up in the pod` })
+  ops.push(setLink('pod', dev, { up: true }, `set ${dev} up in the pod`))
   for (const route of routes) ops.push(routeOp(route, dev, 'append'))
   ops.push(...announceOps(spec, dev))
   for (const [at, route] of defaultRoutes.entries()) {
@@ -103,14 +96,7 @@ export function detectionOps(spec: Spec): readonly Op[] {
   if (!spec.hasDad || !hasIpv6(spec) || spec.pod === undefined) return []
   return ['enhanced_dad', 'accept_dad'].map((name): Op => {
     const key = `net/ipv6/conf/${spec.pod?.name}/${name}`
-    return {
-      place: 'pod',
-      kind: 'sysctl.set',
-      key,
-      value: '1',
-      when: 'first',
-      why: `switch duplicate address detection on`,
-    }
+    return setSysctl('pod', key, '1', 'first', `switch duplicate address detection on`)
   })
 }
 

@@ -6,7 +6,7 @@ import { CniError, Code } from '../cni/errors.ts'
 import type { MacvlanConf } from '../config/network-conf.ts'
 import { subnetRoutes } from '../features/sbr.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink } from '../kernel/operation.ts'
 import type { Decided, Device, Driver, Parts } from './driver.ts'
 import { inPodAlone } from './interface.ts'
 import { podLinkGroup, temporaryLinkName } from './names.ts'
@@ -41,7 +41,7 @@ function hostOps({ id, pod, macvlan: on }: Spec): readonly Op[] {
 function nameOps({ id, pod, macvlan: on }: Spec): readonly Op[] {
   if (pod === undefined || on === undefined) return []
   const dev = temporaryLinkName(id)
-  return [{ place: 'pod', kind: 'link.set', dev, set: { name: pod.name }, why: `call the new interface ${pod.name}` }]
+  return [setLink('pod', dev, { name: pod.name }, `call the new interface ${pod.name}`)]
 }
 
 /** By its group: an ADD that was killed or refused the name left it under another one. */

@@ -19,7 +19,7 @@ import type { Route } from '../cni/results.ts'
 import type { PtpConf } from '../config/network-conf.ts'
 import { acceptOf } from '../features/firewall.ts'
 import { masqueradeOf } from '../features/masquerade.ts'
-import { linkScope, type Op } from '../kernel/operation.ts'
+import { addHostAddress, linkScope, type Op } from '../kernel/operation.ts'
 import type { Decided, Driver, Parts } from './driver.ts'
 import { hasIpv6, vethOps } from './interface.ts'
 import { hostLinkMac, hostLinkName, linkLocalPrefix } from './names.ts'
@@ -64,15 +64,7 @@ function hostOps(spec: Spec): readonly Op[] {
   if (host === undefined) return []
   const dev = host.name
   const addAddress = (cidr: string): Op => {
-    return {
-      place: 'host',
-      kind: 'address.add',
-      dev,
-      cidr,
-      dad: false,
-      noPrefixRoute: false,
-      why: `add ${cidr} to ${dev}`,
-    }
+    return addHostAddress(dev, cidr, `add ${cidr} to ${dev}`)
   }
   const ops: Op[] = [...vethOps(spec)]
   // With an address of ours the host can ask for the pod's MAC at once, with a tentative one only after DAD.

@@ -8,7 +8,7 @@ import type { BandwidthConf } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
 import { aliasOf, ifbMac, ifbName } from '../drivers/names.ts'
 import type { AttachmentId, BandwidthSpec, Shaper } from '../drivers/spec.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink } from '../kernel/operation.ts'
 import { mostBucketBytes } from '../kernel/queues.ts'
 import type { Feature } from './feature.ts'
 
@@ -96,43 +96,23 @@ function shaperOf(wantedBits: number | undefined, burstBits: number | undefined,
 
 export const bandwidth: Feature = {
   ops: ({ id, bandwidth: limits }) => {
+    // The rates of an attachment that was found again are not known.
+    if (limits === undefined || limits.egress?.rateBits === 0) return []
+    const { link, ingress, egress, mtu } = limits
     const ops: Op[] = []
-    const { link = '', ingress, egress, mtu = 0 } = limits ?? {}
     if (egress !== undefined) {
       const { ifb, ifbMac: mac } = egress
       ops.push(
         { place: 'host', kind: 'ifb.add', name: ifb, mac, mtu, why: `create ${ifb} for traffic out of the pod` },
         // A link takes no alias while it is made (net/core/rtnetlink.c, rtnl_create_link); one that is down lets nothing out.
-        {
-          place: 'host',
-          kind: 'link.set',
-          dev: ifb,
-          set: { alias: aliasOf(id, []), mtu, up: true },
-          why: `mark ${ifb} as ours`,
-        },
+        setLink('host', ifb, { alias: aliasOf(id, []), mtu, up: true }, `mark ${ifb} as ours`),
       )
     }
-    if (ingress !== undefined)
-      ops.push({
-        place: 'host',
-        kind: 'bucket.set',
-        dev: link,
-        ...ingress,
-        why: `limit traffic into the pod to ${ingress.rateBits} bit/s on ${link}`,
-      })
+    if (ingress !== undefined) ops.push(limit(link, ingress, 'into the pod'))
     if (egress !== undefined) {
-      const { ifb, rateBits, burstBytes } = egress
-      ops.push(
-        { place: 'host', kind: 'redirect.set', dev: link, to: ifb, why: `send traffic out of the pod through ${ifb}` },
-        {
-          place: 'host',
-          kind: 'bucket.set',
-          dev: ifb,
-          rateBits,
-          burstBytes,
-          why: `limit traffic out of the pod to ${rateBits} bit/s on ${ifb}`,
-        },
-      )
+      const { ifb } = egress
+      const why = `send traffic out of the pod through ${ifb}`
+      ops.push({ place: 'host', kind: 'redirect.set', dev: link, to: ifb, why }, limit(ifb, egress, 'out of the pod'))
     }
     return ops
   },
@@ -142,16 +122,16 @@ export const bandwidth: Feature = {
     // Without its link: the name is another pod's by now.
     if (limits === undefined || chained === undefined || limits.link === '') return []
     const { link: dev, ingress, egress } = limits
-    const about = {
-      place: 'host',
-      kind: 'queue.delete',
-      dev,
-      tolerate: 'absent',
-      why: `take the bandwidth limit off ${dev}`,
-    } as const
+    const why = `take the bandwidth limit off ${dev}`
+    const about = { place: 'host', kind: 'queue.delete', dev, tolerate: 'absent', why } as const
     return [
       ...(ingress ? [{ ...about, at: 'root' } as const] : []),
       ...(egress ? [{ ...about, at: 'ingress' } as const] : []),
     ]
   },
+}
+
+function limit(dev: string, { rateBits, burstBytes }: Shaper, where: string): Op {
+  const why = `limit traffic ${where} to ${rateBits} bit/s on ${dev}`
+  return { place: 'host', kind: 'bucket.set', dev, rateBits, burstBytes, why }
 }

@@ -8,6 +8,7 @@ import { unsupported } from '../cni/errors.ts'
 import type { FirewallConf, OwnConf } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
 import type { NetworkSpec } from '../drivers/spec.ts'
+import { setLink } from '../kernel/operation.ts'
 import type { BareElement, Feature } from './feature.ts'
 import { pairElements, prefixElements } from './masquerade.ts'
 
@@ -62,16 +63,7 @@ export const isolation: Feature = {
 function isolationOp(chained: { hostLink?: string; isolatesPort?: boolean } | undefined, isolated: boolean) {
   const dev = chained?.isolatesPort ? chained.hostLink : undefined
   if (dev === undefined) return []
-  return [
-    {
-      place: 'host',
-      kind: 'link.set',
-      dev,
-      set: { isolated },
-      tolerate: 'absent',
-      why: `set the isolation of ${dev}`,
-    } as const,
-  ]
+  return [setLink('host', dev, { isolated }, `set the isolation of ${dev}`, 'absent')]
 }
 
 /**

@@ -3,15 +3,12 @@
 // for as long as it sends (plugins#123, plugins#1190). Only flows to the node's own addresses and the port, or into the
 // pod that goes, are deleted.
 
-import { rmSync } from 'node:fs'
 import { type Cidr, includes, parseAddress, parsePrefix } from '../cni/addresses.ts'
 import { oneLine } from '../cni/errors.ts'
 import type { HostPort } from '../drivers/spec.ts'
 import { nowMs } from '../process/clock.ts'
 import type { Machine } from '../process/machine.ts'
 import type { Output } from '../process/runner.ts'
-import { writeText } from '../state/files.ts'
-import { stateRoot } from '../state/layout.ts'
 
 type Selection = readonly string[]
 
@@ -101,23 +98,7 @@ function readFlows(text: string): readonly { readonly address: string; readonly 
 }
 
 async function deleteFlows(machine: Machine, family: 4 | 6, selections: readonly Selection[]): Promise<void> {
-  const lines = selections.map((selection) => ['-D', '-f', `ipv${family}`, ...selection])
-  if (lines.length > 1 && (await deleteByFile(machine, lines))) return
-  for (const line of lines) await conntrack(machine, line)
-}
-
-/** conntrack -R reads one command a line from 1.4.7 on; its `-` opens /dev/stdin by name, which fails on a socket. */
-async function deleteByFile(machine: Machine, lines: readonly Selection[]): Promise<boolean> {
-  const file = `${stateRoot()}/.flows.${process.pid}`
-  try {
-    writeText(file, lines.map((line) => `${line.join(' ')}\n`).join(''))
-    const output = await machine.ask({ file: 'conntrack', args: ['-R', file] })
-    return output.code === 0 || !/option/.test(output.stderr)
-  } catch {
-    return false
-  } finally {
-    rmSync(file, { force: true })
-  }
+  for (const selection of selections) await conntrack(machine, ['-D', '-f', `ipv${family}`, ...selection])
 }
 
 /** A moment's work on a table that may hold a million flows: what hangs would take all the time of the call. */

@@ -7,6 +7,7 @@ import { configError, type KeyPath, notA, unsupported } from '../cni/errors.ts'
 import type { OwnConf, PortMapping } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
 import type { HostPort, HostPorts, PodAddress } from '../drivers/spec.ts'
+import { setSysctl } from '../kernel/operation.ts'
 import type { BareElement, Feature } from './feature.ts'
 
 type RawMapping = NonNullable<NonNullable<RawConfig['runtimeConfig']>['portMappings']>[number]
@@ -115,16 +116,7 @@ export const hostPorts: Feature = {
   ops: ({ hostPorts: own }) => {
     if (!hasLocalnet(own)) return []
     const key = `net/ipv4/conf/${own.link}/route_localnet`
-    return [
-      {
-        place: 'host',
-        kind: 'sysctl.set',
-        key,
-        value: '1',
-        when: 'last',
-        why: `let 127.0.0.1 reach host ports through ${own.link}`,
-      },
-    ]
+    return [setSysctl('host', key, '1', 'last', `let 127.0.0.1 reach host ports through ${own.link}`)]
   },
 }
 

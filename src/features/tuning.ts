@@ -10,7 +10,7 @@ import type { OwnConf, TuningConf } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
 import type { LinkSettings, Spec, TuningSpec } from '../drivers/spec.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink, setSysctl } from '../kernel/operation.ts'
 import type { Feature } from './feature.ts'
 
 type Sources = Pick<RawConfig, 'tuning' | 'args' | 'runtimeConfig'>
@@ -179,23 +179,16 @@ export function tuningOfOther(
 
 function settingOps(settings: LinkSettings, dev: string): readonly Op[] {
   if (Object.keys(settings).length === 0) return []
-  return [
-    { place: 'pod', kind: 'link.set', dev, set: settings, why: `set ${Object.keys(settings).join(', ')} of ${dev}` },
-  ]
+  return [setLink('pod', dev, settings, `set ${Object.keys(settings).join(', ')} of ${dev}`)]
 }
 
 export const tuning: Feature = {
   podLinkOps: ({ tuning: own, id }) => (own === undefined ? [] : settingOps(own.settings, id.ifName)),
   // A process of their own, after the interface that they may name.
   ops: ({ tuning: own }) =>
-    Object.entries(own?.sysctl ?? {}).map(([key, value]) => ({
-      place: 'pod',
-      kind: 'sysctl.set',
-      key,
-      value,
-      when: 'last',
-      why: `set ${key.replaceAll('/', '.')} in the pod`,
-    })),
+    Object.entries(own?.sysctl ?? {}).map(([key, value]) =>
+      setSysctl('pod', key, value, 'last', `set ${key.replaceAll('/', '.')} in the pod`),
+    ),
   // Sysctls stay, as with the reference: the pod may have changed them since.
   undo: ({ tuning: own, id, chained }: Spec) =>
     own?.before === undefined || chained === undefined ? [] : settingOps(own.before, id.ifName),

@@ -7,7 +7,7 @@ import type { BridgeConf, BridgeKeys } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
 import { ownBridgeAlias, shortLinkName, vlanGatewayMac } from '../drivers/names.ts'
 import type { BridgeSpec, PortVlans, VlanGateway } from '../drivers/spec.ts'
-import type { Op } from '../kernel/operation.ts'
+import { type Op, setLink } from '../kernel/operation.ts'
 import type { Feature } from './feature.ts'
 
 type RawTrunk = NonNullable<RawConfig['vlanTrunk']>[number]
@@ -89,14 +89,8 @@ export function vlanGatewayOps({ name: bridge, mtu, vlanGateway }: BridgeSpec): 
       tolerate: 'exists',
       why: `create the gateway link ${name}`,
     },
-    { place: 'host', kind: 'link.set', dev: name, set: { alias: ownBridgeAlias }, why: `mark ${name} as ours` },
-    {
-      place: 'host',
-      kind: 'link.set',
-      dev: peer,
-      set: { master: bridge, up: true },
-      why: `plug ${peer} into ${bridge}`,
-    },
+    setLink('host', name, { alias: ownBridgeAlias }, `mark ${name} as ours`),
+    setLink('host', peer, { master: bridge, up: true }, `plug ${peer} into ${bridge}`),
     ...portVlanOps(peer, { access: vlan, trunk: [], keepDefault: false }),
   ]
 }

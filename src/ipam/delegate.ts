@@ -10,7 +10,6 @@ import { type CniVersion, type Dns, type Result, readResult } from '../cni/resul
 import type { AttachmentId, Lease } from '../drivers/spec.ts'
 import type { Machine } from '../process/machine.ts'
 import { isExecutable, type Output } from '../process/runner.ts'
-import { masked } from '../recording/secrets.ts'
 
 /** A call to a delegated plugin. `path`: CNI_PATH. `stdin`: the configuration. */
 export interface Delegation {
@@ -18,7 +17,7 @@ export interface Delegation {
   readonly verb: Verb
   readonly path: readonly string[]
   readonly stdin: string
-  /** Where it is not the attachment that our own environment names. */
+  /** Of the DEL of an attachment, which need not be the one that our own environment names. */
   readonly of?: { readonly id: AttachmentId; readonly netns: string }
 }
 
@@ -44,8 +43,10 @@ export function requirePlugin({ type, path }: Pick<Delegation, 'type' | 'path'>)
 
 function environmentOf({ verb, of }: Delegation): Record<string, string> {
   const inherited = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const { CNI_CONTAINERID, CNI_IFNAME } = process.env
   // CNI_ARGS of another pod's call are not this one's.
-  const other = of && {
+  const isOther = of !== undefined && !(of.id.containerId === CNI_CONTAINERID && of.id.ifName === CNI_IFNAME)
+  const other = isOther && {
     CNI_CONTAINERID: of.id.containerId,
     CNI_IFNAME: of.id.ifName,
     CNI_NETNS: of.netns,
@@ -79,9 +80,9 @@ function errorOf({ type, verb }: Delegation, { code, signal, stdout, stderr }: O
   )
 }
 
-/** The beginning on one line, without what sounds like a secret. */
+/** The beginning on one line. */
 function printedText(text: string): string {
-  return masked(oneLine(text.slice(0, 2000)))
+  return oneLine(text.slice(0, 2000))
 }
 
 function shortened(text: string): string {

@@ -5,7 +5,7 @@
 
 import type { MacvlanMode } from '../config/network-conf.ts'
 import type { PodRoute } from '../drivers/spec.ts'
-import type { Element, TableFamily } from './nft-table.ts'
+import { type Element, type TableFamily, tableName } from './nft-table.ts'
 
 /** `why` is the error message when it fails, and what `trestle plan` prints: "could not <why>". */
 interface About {
@@ -131,6 +131,51 @@ export type RuleOp =
 export type Op = About & (LinkOp | RouteOp | QueueOp | SysctlOp | RuleOp)
 
 export type OpOf<Kind extends Op['kind']> = Extract<Op, { kind: Kind }>
+
+export function setLink(
+  place: Op['place'],
+  dev: string,
+  set: LinkAttributes,
+  why: string,
+  tolerate?: Op['tolerate'],
+): OpOf<'link.set'> {
+  return { place, kind: 'link.set', dev, set, why, ...(tolerate ? { tolerate } : {}) }
+}
+
+export function removeLink(dev: string, why = `remove ${dev}`): Op {
+  return { place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why }
+}
+
+/** A gateway of ours: without duplicate address detection. */
+export function addHostAddress(dev: string, cidr: string, why = `add ${cidr} to ${dev}`): Op {
+  return { place: 'host', kind: 'address.add', dev, cidr, dad: false, noPrefixRoute: false, why }
+}
+
+export function setSysctl(place: Op['place'], key: string, value: string, when: SysctlOp['when'], why: string): Op {
+  return { place, kind: 'sysctl.set', key, value, when, why }
+}
+
+/** `isEmptied`: all of its elements go. */
+export function setTable(table: TableFamily, hasAccept: boolean, isEmptied: boolean): Op {
+  return {
+    place: 'host',
+    kind: 'table.set',
+    table,
+    isEmptied,
+    hasAccept,
+    why: `set up the nft table ${table} ${tableName}`,
+  }
+}
+
+export function deleteTable(table: TableFamily): Op {
+  return {
+    place: 'host',
+    kind: 'table.delete',
+    table,
+    tolerate: 'absent',
+    why: `remove the nft table ${table} ${tableName}`,
+  }
+}
 
 /** Elements as operations. */
 export function elementOps(

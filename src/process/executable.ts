@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executable's names, and its other bundles, each an asset of it, or a file beside the bundle when run unpacked:
-// the commands for people, and the agent. The CNI path does not pay for them.
+// The executable's names, and its other bundles, each an asset of it, or a file beside the bundle when run unpacked: the
+// commands for people, the agent, and what writes a call down. The usual call does not pay for them.
 
 import { readFileSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ import { compileFunction } from 'node:vm'
 import { ownType } from '../cni/call.ts'
 
 /** The bundles, and their files in `dist/` (build.mjs). */
-type BundleName = 'cli.cjs' | 'agent.cjs'
+type BundleName = 'cli.cjs' | 'agent.cjs' | 'record.cjs'
 
 /**
  * Compiles a bundle and returns its `main`. Throws if the bundle is missing or has no `main`.
@@ -23,7 +23,7 @@ export function loadBundle<Main>(asset: BundleName): Main {
   const module: { exports: { main?: Main } } = { exports: {} }
   const run = compileFunction(source, ['exports', 'require', 'module'], { filename: path })
   run(module.exports, requireBuiltinOf(asset), module)
-  if (typeof module.exports.main !== 'function') throw new Error(`${path}: no function main`)
+  if (module.exports.main === undefined) throw new Error(`${path}: no main`)
   return module.exports.main
 }
 

@@ -7,20 +7,22 @@ import type { Environment } from '../cni/call.ts'
 import type { CallOutput } from '../cni/dispatch.ts'
 import { isObject, type JsonObject, lookUp, parseObject } from '../cni/json.ts'
 import { nowMs } from '../process/clock.ts'
-import { ownTypes } from '../process/executable.ts'
+import { loadBundle, ownTypes } from '../process/executable.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 import { readableText } from '../state/files.ts'
 import { stateRoot } from '../state/layout.ts'
-import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
-import { isSecretName, masked, maskedWords } from './secrets.ts'
-import { answerOfPlugin, givenAnswer } from './stand-in.ts'
 
-// build.mjs defines both; they are absent when the sources run unbundled.
-declare const TRESTLE_VERSION: string | undefined
-declare const TRESTLE_COMMIT: string | undefined
-
-/** The version of the format: a reader refuses a newer one. */
-const recordVersion = 1
+/** The bundle that writes a call down (commands/record/keep-call.ts). */
+export interface Keeper {
+  keep(ring: 'records' | 'failures', call: SeenCall, calls?: number): void
+  /** The answer of `record.wrap` or `record.answer`. `note` gets the process. */
+  answer(
+    asked: Settings,
+    env: Environment,
+    stdin: string,
+    note: (execution: Execution) => void,
+  ): Promise<CallOutput | undefined>
+}
 
 /** Calls of a verb that are kept where nothing says how many. */
 const usualKeep = 100
@@ -29,7 +31,7 @@ export interface Recorder {
   /** Sees every process. */
   readonly wrapRun: (run: Run) => Run
   /** Sees standard input. A promise: the answer of `record.wrap` or `record.answer` in place of the verb's. */
-  readonly onStdin: (stdin: string) => Promise<CallOutput> | undefined
+  readonly onStdin: (stdin: string) => Promise<CallOutput | undefined> | undefined
   readonly onStderr: (text: string) => void
   /** After the answer. */
   readonly end: (stdout: string, exitCode: number) => void
@@ -46,7 +48,7 @@ export interface Execution {
 }
 
 /** `record: true`, a number of calls, or `{keep, wrap, answer}`; `trestle record` writes the switch file. */
-interface Settings {
+export interface Settings {
   readonly keep?: number
   /** A network's name, or a pod's as NAME or NAMESPACE/NAME. */
   readonly only?: string
@@ -72,9 +74,9 @@ export function openRecorder(env: Environment): Recorder {
         ...(isSwitched ? settingsOf(parseObject(readableText(switchFile) ?? '')?.['record']) : undefined),
       }
       if (Object.keys(asked).length === 0 && !isSwitched && !isOn(lookUp(conf, 'record'))) asked = undefined
-      const { wrap: plugin, answer } = ownTypes().includes(conf['type'] as string) ? (asked ?? {}) : {}
-      if (plugin !== undefined) return answerOfPlugin({ plugin, env, stdin }, (execution) => executions.push(execution))
-      return answer === undefined ? undefined : Promise.resolve(givenAnswer(answer, env['CNI_COMMAND'] ?? '', stdin))
+      const isOwn = ownTypes().includes(conf['type'] as string)
+      if (!isOwn || (asked?.wrap === undefined && asked?.answer === undefined)) return undefined
+      return loadBundle<Keeper>('record.cjs').answer(asked, env, stdin, (execution) => executions.push(execution))
     },
     onStderr: (text) => {
       if (seen.stderr.length < 64 * 1024) seen.stderr += text
@@ -82,8 +84,12 @@ export function openRecorder(env: Environment): Recorder {
     end: (stdout, exitCode) => {
       if (exitCode === 0 && asked === undefined) return
       const call = { ...seen, stdout, exitCode, env, executions }
-      if (exitCode !== 0 && !existsSync(`${root}/failures.off`)) keep(root, 'failures', call)
-      if (asked !== undefined && isMeant(asked, env, seen.stdin)) keep(root, 'records', call, asked.keep ?? usualKeep)
+      const isFailure = exitCode !== 0 && !existsSync(`${root}/failures.off`)
+      const isAsked = asked !== undefined && isMeant(asked, env, seen.stdin)
+      if (!isFailure && !isAsked) return
+      const { keep } = loadBundle<Keeper>('record.cjs')
+      if (isFailure) keep('failures', call)
+      if (isAsked) keep('records', call, asked?.keep ?? usualKeep)
     },
   }
 }
@@ -128,7 +134,7 @@ function isMeant({ only }: Settings, env: Environment, stdin = ''): boolean {
   return only === undefined || [network, pod?.name, pod && `${pod.namespace}/${pod.name}`].includes(only)
 }
 
-function subjectOf(env: Environment, conf: JsonObject) {
+export function subjectOf(env: Environment, conf: JsonObject) {
   const args = new Map((env['CNI_ARGS'] ?? '').split(';').map((pair) => pair.split('=', 2) as [string, string]))
   const [namespace, name, uid] = ['NAMESPACE', 'NAME', 'UID'].map((word) => args.get(`K8S_POD_${word}`))
   return {
@@ -141,101 +147,12 @@ function subjectOf(env: Environment, conf: JsonObject) {
   }
 }
 
-interface SeenCall {
+/** A call as it was seen. */
+export interface SeenCall {
   readonly stdin: string | undefined
   readonly stderr: string
   readonly stdout: string
   readonly exitCode: number
   readonly env: Environment
   readonly executions: readonly Execution[]
-}
-
-/** Nobody's network depends on a record: a full disk, or a file in a directory's place, ends it alone. */
-function keep(root: string, ring: RingName, call: SeenCall, calls?: number): void {
-  try {
-    const startedMs = Date.now() - nowMs()
-    const id = recordId(startedMs)
-    const verb = call.env['CNI_COMMAND'] ?? ''
-    keepRecord(root, { ring, verb, id }, recordText(call, id, startedMs, mostBytesOf(ring)), calls)
-  } catch {
-    // See above.
-  }
-}
-
-/** Lines of JSON with secrets masked; texts are cut until it is short enough. */
-function recordText(call: SeenCall, id: string, startedMs: number, mostBytes: number): string {
-  for (let length = 64 * 1024; ; length = Math.floor(length / 4)) {
-    const text = linesOf(call, id, startedMs, length)
-      .map((line) => `${JSON.stringify(line)}\n`)
-      .join('')
-    if (text.length <= mostBytes || length < 64) return text
-  }
-}
-
-function linesOf(
-  { stdin, stderr, stdout, exitCode, env, executions }: SeenCall,
-  id: string,
-  startedMs: number,
-  length: number,
-): readonly object[] {
-  const cut = (text: string, most = length) =>
-    text.length <= most ? text : `${text.slice(0, most)}... (${text.length - most} more characters)`
-  const clean = (text: string) => masked(text.slice(0, 1024 * 1024))
-  const given = (name: string, text: string | undefined) =>
-    text === undefined || text === '' ? {} : { [name]: cut(clean(text)) }
-  const conf = parseObject(stdin ?? '') ?? {}
-  const version = typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION
-  const commit = typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT
-  const { code, msg } = exitCode === 0 ? {} : (parseObject(stdout) ?? {})
-  return [
-    { type: 'record', formatVersion: recordVersion, id, startedAt: new Date(startedMs).toISOString(), version, commit },
-    // A configuration is replayed: it is cut last.
-    {
-      type: 'call',
-      ...subjectOf(env, conf),
-      program: process.execPath,
-      ...variablesOf(env),
-      ...(stdin === undefined ? {} : { stdin: cut(clean(stdin), Math.max(length, 16 * 1024)) }),
-    },
-    ...executions.map(({ command, startMs, ms, stdin: input, output, failure }) => ({
-      type: 'exec',
-      argv: maskedWords([command.file, ...command.args]),
-      ...(command.netnsFd === undefined ? {} : { netns: 'pod' }),
-      ...given('stdin', input ?? (typeof command.stdin === 'string' ? command.stdin : undefined)),
-      ...given('stdout', output?.stdout),
-      ...given('stderr', output?.stderr),
-      ...(output?.code === undefined ? {} : { exit: output.code }),
-      ...(output?.signal === undefined ? {} : { signal: output.signal }),
-      ...(failure === undefined ? {} : { failure: masked(failure) }),
-      startMs: rounded(startMs),
-      ...(ms === undefined ? {} : { ms: rounded(ms) }),
-    })),
-    {
-      type: 'result',
-      exit: exitCode,
-      stdout: cut(clean(stdout), Math.max(length, 8 * 1024)),
-      stderr: cut(clean(stderr)),
-      ms: rounded(nowMs()),
-      ...(Number.isInteger(code) ? { code } : {}),
-      ...(typeof msg === 'string' ? { msg: masked(msg).slice(0, 2000) } : {}),
-    },
-  ]
-}
-
-/** Variables of the call with their values, of others the names: they may be anybody's. */
-function variablesOf(env: Environment) {
-  const all = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  const isShown = ([name]: readonly [string, string]) => name.startsWith('CNI_') || name === 'PATH'
-  const shown = all
-    .filter(isShown)
-    .map(([name, text]) => [name, isSecretName(name) ? '***' : masked(text).slice(0, 8192)])
-  const otherEnv = all
-    .filter((each) => !isShown(each))
-    .map(([name]) => name.slice(0, 200))
-    .slice(0, 500)
-  return { env: Object.fromEntries(shown), otherEnv }
-}
-
-function rounded(ms: number): number {
-  return Math.round(ms * 100) / 100
 }

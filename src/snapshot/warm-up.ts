@@ -113,7 +113,7 @@ async function everyVerb(): Promise<readonly string[]> {
 }
 
 function warmVerbs(): Verbs {
-  const context: Context = { machine: harmless(), deadline: { endsAtMs } }
+  const context: Context = { machine: harmless(), deadline: { endsAtMs }, path: [], stdin: '' }
   return {
     add: (call, conf) => add(call, conf, context),
     del: (call, conf) => del(call, conf, context),

@@ -4,7 +4,7 @@
 // than host links of ours. What these do not show (chained attachments, leases, macvlan) is a limit (docs/limits.md).
 
 import { asPrefix, bareAddress } from '../cni/addresses.ts'
-import { attachmentDigest, networkDigest, readAlias } from '../drivers/names.ts'
+import { attachmentDigest, ifbName, networkDigest, readAlias } from '../drivers/names.ts'
 import {
   type AttachmentId,
   emptySpec,
@@ -16,7 +16,7 @@ import {
 import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import type { Element } from '../kernel/nft-table.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
-import { podLinkNames } from '../kernel/proc.ts'
+import { linkExists, podLinkNames } from '../kernel/proc.ts'
 import { ownIdentity, timestamp } from '../process/clock.ts'
 import type { Machine } from '../process/machine.ts'
 import { isTaken, linkOnce, writeText } from './files.ts'
@@ -79,7 +79,14 @@ export function specOf(
     kept,
     ...(master === undefined ? {} : { port: { bridge: master, hairpin, isolated } }),
     ...(hostPorts === undefined ? {} : { hostPorts }),
+    ...limitsOf(id, name),
   }
+}
+
+/** The link of a limit, which goes with the attachment. What it limits to shows in queues alone. */
+export function limitsOf(id: AttachmentId, link: string): Pick<Spec, 'bandwidth'> {
+  const ifb = ifbName(id)
+  return linkExists(ifb) ? { bandwidth: { link, mtu: 0, egress: { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' } } } : {}
 }
 
 /** The host ports that the pod's elements serve. */

@@ -50,7 +50,7 @@ import { isStateLost, recoverLostState } from '../state/recover.ts'
 import { reservePorts } from '../state/reservations.ts'
 import { attach } from './attach.ts'
 import { type Context, undoingContext } from './context.ts'
-import { detach, type Removal, reportLeft, settleDeadWith, settleKilledCalls } from './detach.ts'
+import { detach, reportLeft, settleDeadWith, settleKilledCalls } from './detach.ts'
 import { addLoopback } from './loopback.ts'
 import { checkAllowlist } from './sysctl-allowlist.ts'
 
@@ -62,21 +62,20 @@ export async function add(call: Call, conf: NetworkConf, context: Context): Prom
     requireState(conf.name)
     if (conf.ipam.kind === 'delegated') requirePlugin({ type: conf.ipam.type, path: call.path })
     const id = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
-    const removal = { path: call.path, stdin: conf.stdin }
     // Loading tools takes longer than most batches: they load while we write the record.
     if (netns !== undefined && makesInterface(conf)) context.machine.prepare(netns)
     await endKilledCallsIfPossible()
-    await settleKilledCalls(conf.name, context, removal, id)
+    await settleKilledCalls(conf.name, context, id)
     const isRecordLost = conf.role === 'main' && findRecord(id) === undefined && linkExists(hostLinkName(id))
     if (isRecordLost || isStateLost()) await recoverLostState(context.machine)
-    const intent = await writeIntent({ id, conf, netns }, context, removal)
+    const intent = await writeIntent({ id, conf, netns }, context)
     try {
-      const result = await addAttachment({ intent, conf, call, netns, context, removal })
+      const result = await addAttachment({ intent, conf, call, netns, context })
       finishRecord(id)
       return result
     } catch (error) {
       await context.machine.discard()
-      await takeBack(id, undoingContext(context), { ...removal, isOwnCall: true })
+      await takeBack(id, undoingContext(context))
       throw error
     }
   } finally {
@@ -91,7 +90,6 @@ interface Addition<Conf extends NetworkConf = NetworkConf> {
   readonly call: Call
   readonly netns: OpenNetns | undefined
   readonly context: Context
-  readonly removal: Removal
 }
 
 /** By the mode: an interface of ours, another plugin's, or addresses alone. */
@@ -105,25 +103,25 @@ async function addAttachment(addition: Addition): Promise<Result> {
 
 /** Modes that make an interface. */
 async function addInterface(
-  { intent, conf, call, netns: _, context, removal }: Addition<InterfaceConf>,
+  { intent, conf, call, netns: _, context }: Addition<InterfaceConf>,
   netns: OpenNetns,
 ): Promise<Result> {
   const { id } = intent
   const { machine } = context
-  const device = await findOwnDevice(conf, id, context, removal)
+  const device = await findOwnDevice(conf, id, context)
   const usedTables = conf.sbr === undefined ? undefined : await tablesInUse(netns, context)
   const node = { mtu: uplinkMtu() ?? 1500, machineId: machineId() }
   const known = readNetwork({ name: conf.name, role: 'main' })
   const describeWith = (lease: typeof noLease) =>
     describe({ id, conf, lease, node, device, known, ...defined({ usedTables }) })
-  const request: LeaseRequest = { id, conf, call, settleDead: settleDeadWith(context, removal) }
+  const request: LeaseRequest = { id, conf, call, settleDead: settleDeadWith(context) }
   let before: Spec | undefined
   if (conf.ipam.kind === 'delegated') {
     // The interface first: dhcp needs it. Names and MACs are the same with the lease.
-    before = await makeAttachment(intent, describeWith(noLease), netns, context, removal)
+    before = await makeAttachment(intent, describeWith(noLease), netns, context)
   }
   const lease = await reserveAddresses(request, machine)
-  const spec = await makeAttachment(intent, describeWith(lease), netns, context, removal, before)
+  const spec = await makeAttachment(intent, describeWith(lease), netns, context, before)
   const own = resultOf(spec, lease.routes, call.netns, conf.isDefaultGateway)
   return afterPrevious(own, conf)
 }
@@ -134,10 +132,9 @@ async function makeAttachment(
   described: Spec,
   netns: OpenNetns,
   context: Context,
-  removal: Removal,
   before?: Spec,
 ): Promise<Spec> {
-  const spec = await withReservedPorts(described, context, removal)
+  const spec = await withReservedPorts(described, context)
   // From here on a later call can undo everything.
   writePending({ ...intent, spec })
   // A set-up that read the records before would drop our elements.
@@ -149,10 +146,10 @@ async function makeAttachment(
 }
 
 /** Without the ports that another interface of the container serves. */
-async function withReservedPorts(spec: Spec, context: Context, removal: Removal): Promise<Spec> {
+async function withReservedPorts(spec: Spec, context: Context): Promise<Spec> {
   const { hostPorts, id } = spec
   if (hostPorts === undefined) return spec
-  const ports = await reservePorts(id, hostPorts.ports, settleDeadWith(context, removal))
+  const ports = await reservePorts(id, hostPorts.ports, settleDeadWith(context))
   const others = hostPorts.ports.filter((port) => !ports.includes(port))
   if (others.length > 0) {
     const names = others.map(
@@ -169,7 +166,7 @@ async function withReservedPorts(spec: Spec, context: Context, removal: Removal)
 
 /** mode `chained`: looks first, decides everything, and refuses before anything is changed. */
 async function addToInterface(
-  { intent, conf, call, context, removal }: Addition<ChainedConf>,
+  { intent, conf, call, context }: Addition<ChainedConf>,
   netns: OpenNetns,
 ): Promise<Result> {
   const { id } = intent
@@ -188,7 +185,7 @@ async function addToInterface(
   ])
   const described = describeChained(id, conf, { pod, host, ways })
   if (described.bandwidth !== undefined) await refuseForeignQueue(described, context)
-  const spec = await makeAttachment(intent, described, netns, context, removal)
+  const spec = await makeAttachment(intent, described, netns, context)
   return chainedResult(prevResult, spec)
 }
 
@@ -220,23 +217,15 @@ async function refuseForeignQueue({ bandwidth, id }: Spec, { machine }: Context)
 }
 
 /** Another plugin delegates to us. */
-async function addLease({ intent, conf, call, context, removal }: Addition<IpamRoleConf>): Promise<Result> {
+async function addLease({ intent, conf, call, context }: Addition<IpamRoleConf>): Promise<Result> {
   const { id } = intent
-  const lease = await reserveAddresses(
-    { id, conf, call, settleDead: settleDeadWith(context, removal) },
-    context.machine,
-  )
+  const lease = await reserveAddresses({ id, conf, call, settleDead: settleDeadWith(context) }, context.machine)
   writePending({ ...intent, spec: { ...emptySpec(id, 'ipam'), addresses: lease.addresses } })
   return leaseResult(lease)
 }
 
 /** The link of the host that the mode needs; one that another pod has is refused. */
-async function findOwnDevice(
-  conf: InterfaceConf,
-  id: AttachmentId,
-  context: Context,
-  removal: Removal,
-): Promise<Device | undefined> {
+async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, context: Context): Promise<Device | undefined> {
   const { machine } = context
   const query = driverOf(conf).deviceOf?.(conf)
   if (query === undefined) return undefined
@@ -253,7 +242,7 @@ async function findOwnDevice(
   if (holder === undefined) return found
   if (isDead(holder)) {
     // Its removal brings the device home under its own name.
-    await detach(holder, context, removal)
+    await detach(holder, context)
     return await findDevice(machine, query)
   }
   const message = `mode host-device: ${found.name || query.value} is in use by container ${holder.id.containerId}, ${holder.id.ifName}`
@@ -274,7 +263,7 @@ interface Intent {
 }
 
 /** The record that says whose the attachment is, before anything is reserved. Throws CniError 103, 7 or 11. */
-async function writeIntent({ id, conf, netns }: Intent, context: Context, removal: Removal): Promise<AttachmentRecord> {
+async function writeIntent({ id, conf, netns }: Intent, context: Context): Promise<AttachmentRecord> {
   const intent: AttachmentRecord = {
     format: recordFormat,
     id,
@@ -292,7 +281,7 @@ async function writeIntent({ id, conf, netns }: Intent, context: Context, remova
     const finished = findFinished(id)
     const isLeft = finished !== undefined && (isDead(finished) || (await isElsewhere(finished, netns, context)))
     if (finished !== undefined && !isLeft) throw attachedAlready(finished)
-    if (finished !== undefined) await removeBefore(finished, context, removal)
+    if (finished !== undefined) await removeBefore(finished, context)
     if (createIntent(intent)) {
       // Another call of the same ids may have finished between the look and the intent.
       const other = findFinished(id)
@@ -305,7 +294,7 @@ async function writeIntent({ id, conf, netns }: Intent, context: Context, remova
       const message = `${describeRecord(pending)} is being attached or removed by process ${pending.writer.pid}`
       throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
     }
-    if (pending !== undefined) await removeBefore(pending, context, removal)
+    if (pending !== undefined) await removeBefore(pending, context)
   }
   throw new CniError(
     Code.tryAgainLater,
@@ -326,8 +315,8 @@ async function isElsewhere(
 }
 
 /** What a dead or killed attachment of the same ids has left goes first. */
-async function removeBefore(record: AttachmentRecord, context: Context, removal: Removal): Promise<void> {
-  const [first] = await detach(record, context, removal)
+async function removeBefore(record: AttachmentRecord, context: Context): Promise<void> {
+  const [first] = await detach(record, context)
   if (first === undefined) return
   const message = `${describeRecord(record)} is left of an earlier attachment`
   throw new CniError(Code.tryAgainLater, 'attachment-busy', message, {
@@ -357,11 +346,11 @@ function attachedAlready(record: AttachmentRecord): CniError {
 }
 
 /** Undoes a failed ADD. What cannot be undone stays in the record. */
-async function takeBack(id: AttachmentId, context: Context, removal: Removal): Promise<void> {
+async function takeBack(id: AttachmentId, context: Context): Promise<void> {
   const record = findPending(id)
   if (record === undefined) return
   try {
-    for (const error of await detach(record, context, removal))
+    for (const error of await detach(record, context))
       process.stderr.write(`trestle: undoing ADD: ${oneLine(error.message)}\n`)
   } catch (error) {
     reportLeft(error as Error)

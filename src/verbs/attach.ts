@@ -4,10 +4,9 @@
 
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
-import { opsOf, ownElements } from '../drivers/attachment.ts'
+import { everyElement, opsOf, ownElements } from '../drivers/attachment.ts'
 import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
-import { everyElement } from '../drivers/every-element.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { NetworkSpec, Spec } from '../drivers/spec.ts'
@@ -17,7 +16,7 @@ import { hasRules, readShownTable } from '../kernel/elements.ts'
 import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
-import { elementOps, type Op } from '../kernel/operation.ts'
+import { elementOps, type Op, removeLink, setSysctl } from '../kernel/operation.ts'
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
@@ -118,52 +117,20 @@ function isAboutSharedPart({ failed }: Outcome, { bridge }: NetworkSpec): boolea
   return op.kind === 'veth.add' && reason === 'absent'
 }
 
-/** Runs the operations; repairs what an earlier attachment or the pod's settings put in the way, once each. */
+/** Runs the operations, once more where the pod has IPv6 switched off. */
 async function runOps(spec: Spec, ops: readonly Op[], netns: OpenNetns, { machine }: Context): Promise<Outcome> {
-  let outcome = await machine.run(stepsToAdd(ops), { netns })
+  const outcome = await machine.run(stepsToAdd(ops), { netns })
   const printed = new Map(outcome.printed)
-  const { failed } = outcome
-  if (failed?.reason === 'exists' && isStaleLink(spec, failed.op, machine)) {
-    // Left from a state directory that was removed: nobody else's link has our name.
-    const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(machine.linkExists)
-    const removals = links.map(
-      (dev): Op => ({
-        place: 'host',
-        kind: 'link.delete',
-        dev,
-        tolerate: 'absent',
-        why: `remove ${dev}, left from an earlier attachment`,
-      }),
-    )
-    await machine.run(stepsToRemove(removals), { goesOn: true })
-    outcome = await machine.run(stepsToAdd(ops), { netns })
-    return outcome
-  }
   if (isIpv6Off(outcome)) {
     const dev = spec.pod?.name ?? spec.id.ifName
     const enable = ['lo', dev].map((name): Op => {
-      return {
-        place: 'pod',
-        kind: 'sysctl.set',
-        key: `net/ipv6/conf/${name}/disable_ipv6`,
-        value: '0',
-        when: 'first',
-        why: 'switch IPv6 on in the pod',
-      }
+      return setSysctl('pod', `net/ipv6/conf/${name}/disable_ipv6`, '0', 'first', 'switch IPv6 on in the pod')
     })
     const again = await machine.run(stepsToAdd([...enable, ...outcome.undone]), { netns })
     for (const [name, text] of again.printed) printed.set(name, `${printed.get(name) ?? ''}${text}`)
     return { ...again, printed, skipped: [...outcome.skipped, ...again.skipped] }
   }
   return outcome
-}
-
-function isStaleLink(spec: Spec, op: Op | undefined, machine: Machine): boolean {
-  return (
-    (op?.kind === 'veth.add' || op?.kind === 'ifb.add') &&
-    machine.linkExists(op.name) &&
-    op.name !== spec.network?.bridge?.vlanGateway?.name
-  )
 }
 
 /** disable_ipv6 in the pod: runtimes may set it (net/ipv6/addrconf.c, addrconf_add_dev). */
@@ -175,9 +142,7 @@ function isIpv6Off({ failed }: Outcome): boolean {
 /** Takes back what a failed attempt made, before the network is set up. */
 async function undoAttempt(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
   const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(machine.linkExists)
-  const ops = links.map(
-    (dev): Op => ({ place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why: `remove ${dev}` }),
-  )
+  const ops = links.map((dev): Op => removeLink(dev))
   const inPod = driverOfSpec(spec)?.undoInPod?.(spec) ?? []
   await machine.run(stepsToRemove([...inPod, ...ops]), { netns, goesOn: true })
 }

@@ -7,9 +7,8 @@ import type { Call } from '../cni/call.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import type { Result } from '../cni/results.ts'
 import type { NetworkConf } from '../config/network-conf.ts'
-import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
+import { everyElement, opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
-import { everyElement } from '../drivers/every-element.ts'
 import type { AttachmentId, NetworkSpec, PodRoute, Spec } from '../drivers/spec.ts'
 import { missingAccepts } from '../features/host-accept.ts'
 import { delegate } from '../ipam/delegate.ts'
@@ -19,7 +18,7 @@ import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '.
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
 import { type Observed, type ObservedTable, type Place, valueDifference } from '../kernel/observed.ts'
-import { elementOps, type Op } from '../kernel/operation.ts'
+import { elementOps, type Op, setTable } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { finishedFile, requireStateIfThere } from '../state/layout.ts'
@@ -172,9 +171,7 @@ function networkOps(network: NetworkSpec | undefined, spec: Spec): readonly Op[]
   const tables = new Set(
     [...all, ...opsOf(spec).flatMap((op) => ('element' in op ? [op.element] : []))].map(({ set }) => tableOf(set)),
   )
-  const bases = [...tables].map(
-    (table): Op => ({ place: 'host', kind: 'table.set', table, isEmptied: false, hasAccept, why: 'rules' }),
-  )
+  const bases = [...tables].map((table): Op => setTable(table, hasAccept, false))
   return [...keepNetworkOps(network), ...bases, ...elementOps(all)]
 }
 

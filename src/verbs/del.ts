@@ -24,21 +24,19 @@ import {
 } from '../state/records.ts'
 import { addressNamesOf, portNamesOf } from '../state/reservations.ts'
 import type { Context } from './context.ts'
-import { detach, detachWithoutRecord, type Removal, reportLeft, settleKilledCalls } from './detach.ts'
+import { detach, detachWithoutRecord, reportLeft, settleKilledCalls } from './detach.ts'
 import { delLoopback } from './loopback.ts'
 
 export async function del(call: Call, conf: DelConf, context: Context): Promise<void> {
   if (conf.isLoopback) return await delLoopback(call, context)
-  const removal: Removal = { path: call.path, stdin: conf.stdin, isOwnCall: true, endsEarly: true }
   const hasState = requireStateIfThere(conf.name)
   const errors: CniError[] = []
   const record = hasState ? findRecordOf(call, conf) : undefined
-  if (hasState)
-    await settleKilledCalls(conf.name, context, { ...removal, isOwnCall: false, endsEarly: false }, record?.id)
+  if (hasState) await settleKilledCalls(conf.name, context, record?.id)
   if (record !== undefined) {
     refuseWhileWritten(record)
-    errors.push(...(await detach(record, context, removal)))
-  } else errors.push(...(await removeUnrecorded(call, conf, context, removal)))
+    errors.push(...(await detach(record, context, true)))
+  } else errors.push(...(await removeUnrecorded(call, conf, context)))
   releaseHostLocal(conf.dataDir, conf.name, { containerId: call.containerId, ifName: call.ifName })
   // What is left stays in the record. A delegated plugin's error is passed on (CNI spec 1.1.0, section 4).
   const ofPlugin = errors.filter(
@@ -82,19 +80,14 @@ function refuseWhileWritten(record: AttachmentRecord): void {
 }
 
 /** Without a record a second DEL starts no process: it looks only where something says that there may be more. */
-async function removeUnrecorded(
-  call: Call,
-  conf: DelConf,
-  context: Context,
-  removal: Removal,
-): Promise<readonly CniError[]> {
+async function removeUnrecorded(call: Call, conf: DelConf, context: Context): Promise<readonly CniError[]> {
   const { containerId, ifName } = call
   const errors: CniError[] = []
   const roles = conf.role === 'ipam' ? (['ipam'] as const) : (['main', 'chained'] as const)
   for (const role of roles) {
     const id: AttachmentId = { network: conf.name, containerId, ifName, role }
     const pod = role === 'main' && conf.inPod ? { ...conf.inPod, netns: call.netns } : undefined
-    if (pod !== undefined || mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, removal, pod)))
+    if (pod !== undefined || mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, pod)))
   }
   if (conf.delegatedIpam !== undefined) {
     try {

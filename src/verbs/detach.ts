@@ -6,7 +6,7 @@ import { bareAddress, linkNameProblem, unsafeNameProblem } from '../cni/addresse
 import { CniError, Code, oneLine, toCniError } from '../cni/errors.ts'
 import { ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { homecomingOf } from '../drivers/host-device.ts'
-import { attachmentDigest, hostLinkName, ifbName, readAlias } from '../drivers/names.ts'
+import { attachmentDigest, hostLinkName, readAlias } from '../drivers/names.ts'
 import { type AttachmentId, emptySpec, type Spec, sameId } from '../drivers/spec.ts'
 import { flushFlowsAfter } from '../features/flows.ts'
 import { delegate, stdinForDel } from '../ipam/delegate.ts'
@@ -34,30 +34,19 @@ import {
   removePending,
   writePending,
 } from '../state/records.ts'
-import { specOf } from '../state/recover.ts'
+import { limitsOf, specOf } from '../state/recover.ts'
 import { releaseReservations } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { removeIfEmpty } from './remove-network.ts'
 
-/** How a removal is called. */
-export interface Removal {
-  /** Answer before tools have ended (DEL alone). */
-  readonly endsEarly?: boolean
-  /** For a delegated plugin: CNI_PATH, and the configuration of the present call. */
-  readonly path: readonly string[]
-  readonly stdin: string
-  /** The call names this attachment itself: its environment is the plugin's. */
-  readonly isOwnCall?: boolean
-}
-
 /**
  * Removes the attachment of a record. Returns what failed: that stays in the record, with its address and ports withheld,
- * for a later call. Throws CniError 11 where even that cannot be written down.
+ * for a later call. `endsEarly`: answer before tools have ended. Throws CniError 11 where even that cannot be written down.
  */
 export async function detach(
   record: AttachmentRecord,
   context: Context,
-  removal: Removal,
+  endsEarly = false,
 ): Promise<readonly CniError[]> {
   const { id } = record
   const lock = {
@@ -68,7 +57,7 @@ export async function detach(
   }
   return await withLock(lock, async () => {
     try {
-      return await detachLocked(record, context, removal)
+      return await detachLocked(record, context, endsEarly)
     } catch (error) {
       throw isDiskRefusal(error) ? notRecorded(record, error as Error) : error
     }
@@ -78,7 +67,7 @@ export async function detach(
 async function detachLocked(
   record: AttachmentRecord,
   context: Context,
-  removal: Removal,
+  endsEarly: boolean,
 ): Promise<readonly CniError[]> {
   const { id } = record
   // Whoever had the lock may have removed it, and another attachment may have the ids by now.
@@ -88,8 +77,8 @@ async function detachLocked(
     await endKilledCalls(present.writer, context.deadline.endsAtMs)
   markLeaving(present)
   const spec = present.spec ?? (await specWithoutRecord(id, context))
-  const errors = await removeFromKernel(spec, present, context, removal)
-  errors.push(...(await releaseLease(present, context, removal)))
+  const errors = await removeFromKernel(spec, present, context, endsEarly)
+  errors.push(...(await releaseLease(present, context)))
   if (errors.length === 0) {
     // Without a spec the call ended between its reservations and the spec: only the files say which they are.
     if (present.spec === undefined) releaseReservations(id)
@@ -110,7 +99,6 @@ function reservedBy({ addresses, hostPorts }: Spec) {
 export async function detachWithoutRecord(
   id: AttachmentId,
   context: Context,
-  removal: Removal,
   pod?: UnrecordedPod,
 ): Promise<readonly CniError[]> {
   const lock = {
@@ -125,7 +113,7 @@ export async function detachWithoutRecord(
       const spec = await specWithoutRecord(id, context, pod && { ...pod, netns })
       const identity = netns?.identity ?? { path: '', inode: 0 }
       const record = { format: 0, id, writer: ownIdentity(), netns: identity, createdAt: '' }
-      const errors = await removeFromKernel(spec, record, context, removal)
+      const errors = await removeFromKernel(spec, record, context, false)
       if (errors.length === 0) {
         releaseReservations(id)
         // One that cannot be read is ours where the link or an element says so.
@@ -182,20 +170,14 @@ async function specWithoutRecord(id: AttachmentId, context: Context, pod?: OpenP
   if (pod?.mode === 'macvlan') return { ...emptySpec(id, 'macvlan'), kept: [] }
   if (pod?.mode === 'host-device')
     return { ...emptySpec(id, 'host-device'), ...(await deviceByAlias(id, pod, context)), kept: [] }
-  const [host, ifb] = [hostLinkName(id), ifbName(id)]
+  const host = hostLinkName(id)
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
   const digest = ` ${attachmentDigest(id)}`
   const kept = tables.flatMap((table) => table?.elements ?? []).filter(({ comment }) => comment.endsWith(digest))
   const link = id.role === 'main' && linkExists(host) ? (await lookAtHost(machine, [host])).links.get(host) : undefined
-  const base =
-    link === undefined
-      ? { ...emptySpec(id, id.role === 'main' ? 'bridge' : id.role), kept }
-      : specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
-  const shaper = { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' }
-  return {
-    ...base,
-    ...(id.role !== 'ipam' && linkExists(ifb) ? { bandwidth: { link: host, mtu: 0, egress: shaper } } : {}),
-  }
+  if (link !== undefined) return specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
+  const spec = { ...emptySpec(id, id.role === 'main' ? ('bridge' as const) : id.role), kept }
+  return id.role === 'ipam' ? spec : { ...spec, ...limitsOf(id, host) }
 }
 
 /** A device of the host in the pod has its name there as alias. */
@@ -214,7 +196,7 @@ async function removeFromKernel(
   spec: Spec,
   record: AttachmentRecord,
   context: Context,
-  { endsEarly = false }: Removal,
+  endsEarly: boolean,
 ): Promise<CniError[]> {
   const { machine, deadline } = context
   const errors: CniError[] = []
@@ -296,14 +278,12 @@ async function bringDeviceHome(
 /** The delegated plugin's DEL, with the configuration of its ADD. It comes behind all of our own. */
 async function releaseLease(
   { id, netns, delegated }: AttachmentRecord,
-  { machine }: Context,
-  removal: Removal,
+  { machine, path, stdin: present }: Context,
 ): Promise<readonly CniError[]> {
   if (delegated === undefined) return []
-  const stdin = stdinForDel(delegated.stdin, removal.stdin)
-  const of = removal.isOwnCall ? {} : { of: { id, netns: netns.path } }
+  const stdin = stdinForDel(delegated.stdin, present)
   try {
-    await delegate(machine, { type: delegated.type, verb: 'DEL', path: removal.path, stdin, ...of })
+    await delegate(machine, { type: delegated.type, verb: 'DEL', path, stdin, of: { id, netns: netns.path } })
     return []
   } catch (error) {
     return [toCniError(error)]
@@ -314,26 +294,21 @@ async function releaseLease(
  * Removes what calls of the network that were killed have left, and what earlier removals could not. `own`: the record
  * of the present call. A failure is reported and stops nothing.
  */
-export async function settleKilledCalls(
-  network: string,
-  context: Context,
-  removal: Removal,
-  own?: AttachmentId,
-): Promise<void> {
+export async function settleKilledCalls(network: string, context: Context, own?: AttachmentId): Promise<void> {
   for (const record of pendingRecordsOf(network)) {
     if ((own !== undefined && sameId(record.id, own)) || !hasEnded(record.writer, Date.parse(record.createdAt)))
       continue
     // Without CNI_PATH a lease of another plugin cannot be given back: a later call of the network does.
-    if (record.delegated !== undefined && removal.path.length === 0) continue
-    await settleOne(record, context, removal)
+    if (record.delegated !== undefined && context.path.length === 0) continue
+    await settleOne(record, context)
   }
 }
 
-async function settleOne(record: AttachmentRecord, context: Context, removal: Removal): Promise<void> {
+async function settleOne(record: AttachmentRecord, context: Context): Promise<void> {
   try {
     // A second ADD of a live attachment was about to be refused when it was killed: it has nothing of its own.
     if (findFinished(record.id) !== undefined && record.spec === undefined) return removePending(record.id)
-    const errors = await detach(record, context, removal)
+    const errors = await detach(record, context)
     for (const error of errors) reportLeft(error)
   } catch (error) {
     reportLeft(error as Error)
@@ -345,13 +320,12 @@ export function reportLeft(error: Error): void {
 }
 
 /** Tears down a dead holder of an address or port; false where it lives, or where something of it is left. */
-export function settleDeadWith(context: Context, removal: Removal): (holder: AttachmentRecord) => Promise<boolean> {
+export function settleDeadWith(context: Context): (holder: AttachmentRecord) => Promise<boolean> {
   return async (holder) => {
     // The reservation is the intent record: what the attachment has stands in its own record.
     const record = findRecord(holder.id) ?? holder
     if (!isDead(record) && !(record.isLeaving && hasEnded(record.writer, Date.parse(record.createdAt)))) return false
-    if (findRecord(holder.id) === undefined)
-      return (await detachWithoutRecord(holder.id, context, removal)).length === 0
-    return (await detach(record, context, removal)).length === 0
+    if (findRecord(holder.id) === undefined) return (await detachWithoutRecord(holder.id, context)).length === 0
+    return (await detach(record, context)).length === 0
   }
 }

@@ -13,7 +13,7 @@ import { endKilledCalls } from '../process/killed-calls.ts'
 import { requireStateIfThere } from '../state/layout.ts'
 import { type AttachmentRecord, findRecord, isBeingWritten, isDead, recordsOf } from '../state/records.ts'
 import type { Context } from './context.ts'
-import { detach, detachWithoutRecord, type Removal } from './detach.ts'
+import { detach, detachWithoutRecord } from './detach.ts'
 
 /** So many removals run at once. */
 const mostAtOnce = 8
@@ -25,13 +25,12 @@ export async function gc(call: Call, conf: NetworkConf, context: Context): Promi
   if (valid !== undefined && requireStateIfThere(conf.name)) {
     if (valid === null)
       process.stderr.write(`trestle: GC: the list of ${conf.name} is null: only dead attachments go\n`)
-    const removal = { path: call.path, stdin: conf.stdin }
     const isListed = ({ id }: Pick<AttachmentRecord, 'id'>) =>
       valid?.some(({ containerId, ifName }) => id.containerId === containerId && id.ifName === ifName) === true
     const isStale = (record: AttachmentRecord) => (valid === null ? isDead(record) : !isListed(record))
     const stale = recordsOf(conf.name).filter((record) => !isBeingAdded(record) && isStale(record))
-    errors.push(...(await detachAll(stale, context, removal)))
-    if (valid !== null) errors.push(...(await detachUnrecorded(conf, isListed, context, removal)))
+    errors.push(...(await detachAll(stale, context)))
+    if (valid !== null) errors.push(...(await detachUnrecorded(conf, isListed, context)))
   }
   if (conf.ipam.kind === 'delegated' && valid !== null) {
     try {
@@ -49,17 +48,13 @@ function isBeingAdded(record: AttachmentRecord): boolean {
 }
 
 /** Removes several attachments, and goes on after a failure. */
-export async function detachAll(
-  records: readonly AttachmentRecord[],
-  context: Context,
-  removal: Removal,
-): Promise<readonly CniError[]> {
+export async function detachAll(records: readonly AttachmentRecord[], context: Context): Promise<readonly CniError[]> {
   const errors: CniError[] = []
   const left = [...records]
   const work = async () => {
     for (let record = left.shift(); record !== undefined; record = left.shift()) {
       try {
-        errors.push(...(await detach(record, context, removal)))
+        errors.push(...(await detach(record, context)))
       } catch (error) {
         errors.push(toCniError(error))
       }
@@ -74,7 +69,6 @@ async function detachUnrecorded(
   conf: NetworkConf,
   isListed: (of: Pick<AttachmentRecord, 'id'>) => boolean,
   context: Context,
-  removal: Removal,
 ): Promise<readonly CniError[]> {
   const names = podLinkNames()
   if (conf.mode === 'ipam' || names.length <= recordsOf(conf.name).length) return []
@@ -83,7 +77,7 @@ async function detachUnrecorded(
   for (const { name, alias } of links.values()) {
     const id = readAlias(name, alias)?.id
     if (id === undefined || id.network !== conf.name || isListed({ id }) || findRecord(id) !== undefined) continue
-    errors.push(...(await detachWithoutRecord(id, context, removal)))
+    errors.push(...(await detachWithoutRecord(id, context)))
   }
   return errors
 }

@@ -2,14 +2,14 @@
 // Removes what a network shared: its bridge, if trestle made it and nobody else uses it, and its rules.
 
 import { type CniError, toCniError } from '../cni/errors.ts'
-import { everyElement } from '../drivers/every-element.ts'
+import { everyElement } from '../drivers/attachment.ts'
 import { isPodLinkName, networkDigest, ownBridgeAlias } from '../drivers/names.ts'
 import { type AttachmentId, type BridgeSpec, isSameNetwork, type NetworkSpec, sameId } from '../drivers/spec.ts'
 import { settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { lookAtHost } from '../kernel/look.ts'
-import { type Element, tableName, tableOf } from '../kernel/nft-table.ts'
-import { elementOps, type Op } from '../kernel/operation.ts'
+import { type Element, tableOf } from '../kernel/nft-table.ts'
+import { elementOps, type Op, removeLink, setTable } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
@@ -89,16 +89,7 @@ function refill(elements: readonly Element[], hasAccept: boolean): readonly Op[]
   const tables = (['inet', 'bridge'] as const).filter(
     (table) => table === 'inet' || elements.some(({ set }) => tableOf(set) === table),
   )
-  const base = tables.map(
-    (table): Op => ({
-      place: 'host',
-      kind: 'table.set',
-      table,
-      isEmptied: true,
-      hasAccept,
-      why: `set up the nft table ${table} ${tableName}`,
-    }),
-  )
+  const base = tables.map((table): Op => setTable(table, hasAccept, true))
   return [...base, ...elementOps(elements)]
 }
 
@@ -120,5 +111,5 @@ export async function removeBridges(bridges: readonly BridgeSpec[], machine: Mac
 }
 
 function removal(dev: string): Op {
-  return { place: 'host', kind: 'link.delete', dev, tolerate: 'absent', why: `remove ${dev}` }
+  return removeLink(dev)
 }

@@ -3,14 +3,11 @@
 // have lost on the host. From the configuration and the live records, under the machine's lock. ADD calls it when its own
 // batches show that something is missing; `trestle restore` is the same function without a network of its own.
 
-import { asPrefix, contains, familyOf, isSubnet, overlaps, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
-import { opsOf } from '../drivers/attachment.ts'
+import { everyElement, opsOf } from '../drivers/attachment.ts'
 import { keepNetworkOps, makeBridgeOps, markBridge, plugOps } from '../drivers/bridge.ts'
-import { everyElement } from '../drivers/every-element.ts'
-import { bridgeMac, isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
+import { ownBridgeAlias } from '../drivers/names.ts'
 import { type BridgeSpec, isSameNetwork, type NetworkSpec, type Spec } from '../drivers/spec.ts'
-import { unique } from '../drivers/subnets.ts'
 import { missingAccepts, settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
@@ -19,8 +16,8 @@ import { readShownTable } from '../kernel/elements.ts'
 import { lookAtHost, lookAtQueues, lookAtTable } from '../kernel/look.ts'
 import { CommandError } from '../kernel/messages.ts'
 import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
-import type { ObservedLink, ObservedQueue, Place } from '../kernel/observed.ts'
-import { elementOps, mainTable, type Op } from '../kernel/operation.ts'
+import type { ObservedQueue, Place } from '../kernel/observed.ts'
+import { deleteTable, elementOps, type Op, setLink, setTable } from '../kernel/operation.ts'
 import { machineId, readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
@@ -37,6 +34,7 @@ import {
 } from '../state/records.ts'
 import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
+import { decideNetwork, mergeNetwork } from './decide-network.ts'
 import { openGuards, removeBridges } from './remove-network.ts'
 
 /** What is not as it was set up. */
@@ -120,9 +118,9 @@ async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Pro
     (record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record),
   )
   const host = await lookAtHost(machine, 'all', true)
-  const own = wanted && decideNetwork(wanted, before, { live, others, host })
-  const networks = [...others, ...(own ? [own] : [])]
   const specs = live.flatMap(({ spec }) => spec ?? [])
+  const own = wanted && decideNetwork(wanted, { before, others, live: specs, host, machineId: machineId() })
+  const networks = [...others, ...(own ? [own] : [])]
   // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
   const used = networks.filter(
     (network) =>
@@ -151,224 +149,12 @@ async function differencesIn({ linkOps, ruleOps, host, queues }: SetUpPlan, mach
   return all.filter(({ found }) => found.length > 0)
 }
 
-/** The network as it is to be: `wanted`, with what was learned before. */
-export function mergeNetwork(wanted: NetworkSpec, known: NetworkSpec | undefined): NetworkSpec {
-  if (known === undefined || known.kept !== undefined || known.bridge?.name !== wanted.bridge?.name) return wanted
-  if (!wanted.isLearned) {
-    // A pod with host ports asks for it, and has it still when one without comes.
-    const hairpin = wanted.ranges.filter((range) => [...known.hairpin, ...wanted.hairpin].includes(range))
-    return { ...wanted, hairpin }
-  }
-  const union = (a: readonly string[] = [], b: readonly string[] = []) => unique([...a, ...b])
-  const { bridge, masquerade, accept } = wanted
-  return {
-    ...wanted,
-    ranges: union(known.ranges, wanted.ranges),
-    gateways: union(known.gateways, wanted.gateways),
-    forwarding: [...new Set([...known.forwarding, ...wanted.forwarding])].sort(),
-    hairpin: union(known.hairpin, wanted.hairpin),
-    ...(bridge ? { bridge: { ...bridge, addresses: union(known.bridge?.addresses, bridge.addresses) } } : {}),
-    ...(masquerade
-      ? {
-          masquerade: {
-            sources: union(known.masquerade?.sources, masquerade.sources),
-            keep: union(known.masquerade?.keep, masquerade.keep),
-          },
-        }
-      : {}),
-    ...(accept
-      ? {
-          accept: {
-            ...accept,
-            subnets: union(known.accept?.subnets, accept.subnets),
-            to: union(known.accept?.to, accept.to),
-            from: union(known.accept?.from, accept.from),
-          },
-        }
-      : {}),
-  }
-}
-
 /** Whether the network stands as it is wanted, by what was written down when it was set up. */
 export function isSetUp(wanted: NetworkSpec): boolean {
   const known = readNetwork(wanted)
   if (known === undefined) return false
   const { format: _, ...written } = known as NetworkSpec & { format?: number }
   return JSON.stringify(mergeNetwork(wanted, known)) === JSON.stringify(written)
-}
-
-interface Around {
-  readonly live: readonly AttachmentRecord[]
-  readonly others: readonly NetworkSpec[]
-  readonly host: Place
-}
-
-/** Compares with the last set-up and with the node. Throws CniError 108 or 110. */
-function decideNetwork(wanted: NetworkSpec, before: NetworkSpec | undefined, around: Around): NetworkSpec {
-  if (before !== undefined && before.kept === undefined) refuseChange(wanted, before, around.live)
-  if (!wanted.allowOverlap) refuseOverlap(wanted, before, around)
-  const merged = mergeNetwork(wanted, before)
-  return merged.bridge === undefined
-    ? merged
-    : { ...merged, bridge: decideBridge(merged, merged.bridge, before, around) }
-}
-
-/** What goes or changes and has pods is refused; what is new is added, and what has no pods is changed at once. */
-function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly AttachmentRecord[]): void {
-  const pods = live.filter(({ spec }) => spec?.network !== undefined && isSameNetwork(spec.network, before))
-  const inRange = (range: string) =>
-    pods.filter(({ spec }) =>
-      spec?.addresses.some(
-        ({ address }) =>
-          familyOf(address) === familyOf(range) &&
-          contains(toCidr(range), { ...toCidr(address), prefixLength: familyOf(address) === 4 ? 32 : 128 }),
-      ),
-    )
-  const refuse = (what: string, count: number) => {
-    const message = `network ${wanted.name} is set up with ${what}, with ${count} ${count === 1 ? 'pod' : 'pods'}`
-    throw new CniError(Code.rangeConflict, 'network-changed', message, {
-      details:
-        'a network does not change under its pods: put the former configuration back, or drain the node and delete its remaining pods',
-    })
-  }
-  if (before.mode !== wanted.mode && pods.length > 0) refuse(`mode ${before.mode}, not ${wanted.mode}`, pods.length)
-  if (before.bridge?.name !== wanted.bridge?.name && pods.length > 0)
-    refuse(`bridge ${before.bridge?.name}, not ${wanted.bridge?.name}`, pods.length)
-  if (before.vlan !== wanted.vlan && pods.length > 0)
-    refuse(
-      `VLAN ${before.vlan} (${before.bridge?.vlanGateway?.name ?? before.bridge?.name}), not ${wanted.vlan}`,
-      pods.length,
-    )
-  if (wanted.isLearned || before.isLearned) return
-  for (const range of before.ranges) {
-    const count = inRange(range).length
-    if (!wanted.ranges.includes(range) && count > 0) refuse(`the range ${range}`, count)
-  }
-  for (const gateway of before.gateways) {
-    const isOther = wanted.gateways.length > 0 && !wanted.gateways.includes(gateway)
-    const count = inRange(gateway).length
-    if (isOther && count > 0) refuse(`the gateway ${gateway}`, count)
-  }
-}
-
-/** Ranges are compared where the host has their gateways, or routes to each pod. */
-function placedRanges(network: NetworkSpec): readonly string[] {
-  return network.mode === 'ptp' || network.gateways.length > 0 ? network.ranges : []
-}
-
-/** Refuses a new range that meets an address of another link or a range of another network. Throws CniError 110. */
-function refuseOverlap(wanted: NetworkSpec, before: NetworkSpec | undefined, { others, host }: Around): void {
-  const placed = placedRanges(wanted)
-  const fresh =
-    before === undefined || placedRanges(before).length === 0
-      ? placed
-      : placed.filter((range) => !before.ranges.includes(range))
-  const refuse = (range: string, what: string, cure: string) => {
-    throw new CniError(Code.rangeConflict, 'range-in-use', `the range ${range} overlaps ${what}`, {
-      details: `pods and node would take each other's packets; ${cure}use another range, or set "allowOverlap": true`,
-    })
-  }
-  const ownLinks = new Set(
-    [wanted, before].flatMap((network) => [network?.bridge?.name, network?.bridge?.vlanGateway?.name]),
-  )
-  for (const range of fresh) {
-    for (const other of others.filter((network) => network.role === 'main' && !network.allowOverlap)) {
-      const theirs = placedRanges(other).find((each) => overlaps(toCidr(each), toCidr(range)))
-      const gateway = other.gateways.find((each) => overlaps(toCidr(each), toCidr(range)))
-      const where = other.bridge === undefined ? ` in mode ${other.mode}` : ` on ${other.bridge.name}`
-      if (theirs !== undefined) refuse(range, `${gateway ?? theirs} of network ${other.name}${where}`, '')
-    }
-    const gateways = new Set(
-      [...others, wanted, ...(before ? [before] : [])].flatMap((network) => network.bridge?.addresses ?? []),
-    )
-    for (const link of host.links.values()) {
-      if (isPodLinkName(link.name)) continue
-      const isOwn = ownLinks.has(link.name)
-      // A single address is no subnet (the tunnels of flannel and Calico have one): no pod gets it.
-      const subnets = [...link.addresses.filter((each) => isSubnet(each)), ...onLinkPrefixes(host, link.name)]
-      const address = subnets.find(
-        (each) => overlaps(toCidr(asPrefix(each)), toCidr(range)) && !(isOwn || gateways.has(each)),
-      )
-      const hasDefault = host.routes.some(({ dev, dst }) => dev === link.name && isDefault(dst))
-      const cure = link.name === 'lo' || hasDefault ? '' : `remove ${link.name} (ip link del ${link.name}), `
-      if (address !== undefined) refuse(range, `${address} of ${link.name}`, cure)
-    }
-  }
-}
-
-/** A subnet that a router of the link advertises, beside an address of full length, and the node's router itself. */
-function onLinkPrefixes({ routes }: Place, link: string): readonly string[] {
-  const own = routes.filter(({ dev, table }) => dev === link && table === mainTable)
-  const advertised = own.filter(({ isAdvertised, gw }) => isAdvertised && gw === undefined).map(({ dst }) => dst)
-  return [...advertised, ...own.flatMap(({ dst, gw }) => (isDefault(dst) && gw !== undefined ? [gw] : []))]
-}
-
-function isDefault(dst: string): boolean {
-  return dst === '0.0.0.0/0' || dst === '::/0'
-}
-
-/** The bridge as it can be: one of another program keeps its MAC and MTU. Throws CniError 108. */
-function decideBridge(
-  network: NetworkSpec,
-  bridge: BridgeSpec,
-  before: NetworkSpec | undefined,
-  { others, host }: Around,
-): BridgeSpec {
-  const link = host.links.get(bridge.name)
-  if (link === undefined) return bridge
-  if (link.kind !== 'bridge') {
-    const details = `it is of kind ${link.kind ?? 'none'}; use another name: "bridge"`
-    throw new CniError(
-      Code.bridgeConflict,
-      'bridge-wrong-kind',
-      `"${bridge.name}" already exists but is not a bridge`,
-      { details },
-    )
-  }
-  if (bridge.vlanFiltering && link.vlanFiltering === false) {
-    const details = `remove it when it has no pods: ip link del ${bridge.name}`
-    throw new CniError(
-      Code.bridgeConflict,
-      'bridge-without-vlans',
-      `bridge ${bridge.name} was made without VLAN filtering`,
-      { details },
-    )
-  }
-  requireNoForeignAddress(network, bridge, before, others, link)
-  // One that was made again by hand is ours still: its pods have its MAC as their gateway's.
-  const wasOurs = [...others, ...(before ? [before] : [])].some(
-    (each) => each.bridge?.name === bridge.name && !each.bridge.isForeign,
-  )
-  const isOurs = wasOurs || link.alias === ownBridgeAlias || link.mac === bridgeMac(bridge.name, machineId())
-  return isOurs ? { ...bridge, mtu: link.mtu } : { ...bridge, mac: link.mac, mtu: link.mtu, isForeign: true }
-}
-
-/** A bridge carries one IPv4 gateway of others, or IPv6 ones that lie apart, only with forceAddress. */
-function requireNoForeignAddress(
-  network: NetworkSpec,
-  bridge: BridgeSpec,
-  before: NetworkSpec | undefined,
-  others: readonly NetworkSpec[],
-  link: ObservedLink,
-): void {
-  const [wanted] = bridge.addresses
-  if (wanted === undefined || bridge.forceAddress || bridge.vlanGateway !== undefined) return
-  const ours = new Set(
-    [...others, network, ...(before ? [before] : [])].flatMap((each) => each.bridge?.addresses ?? []),
-  )
-  for (const own of bridge.addresses) {
-    const isInTheWay = (address: string) =>
-      !address.startsWith('fe80:') &&
-      !ours.has(address) &&
-      familyOf(address) === familyOf(own) &&
-      (familyOf(own) === 4 || overlaps(toCidr(address), toCidr(own)))
-    const foreign = link.addresses.find(isInTheWay)
-    if (foreign === undefined) continue
-    const message = `"${bridge.name}" already has an IP address different from ${own}: ${foreign}`
-    throw new CniError(Code.bridgeConflict, 'bridge-foreign-address', message, {
-      details: `another program gave it that address: ip addr del ${foreign} dev ${bridge.name}; or use another "bridge", or "forceAddress": true`,
-    })
-  }
 }
 
 /** Bridge and forwarding of a network, and the ports of its pods. `made`: bridges that another network makes already. */
@@ -447,14 +233,7 @@ function missingHostOps(
         ops.push({ ...op, tolerate: 'absent' })
     }
     if (!host.links.get(spec.host?.name ?? '')?.up)
-      ops.push({
-        place: 'host',
-        kind: 'link.set',
-        dev: spec.host?.name ?? '',
-        set: { up: true },
-        tolerate: 'absent',
-        why: `set ${spec.host?.name} up`,
-      })
+      ops.push(setLink('host', spec.host?.name ?? '', { up: true }, `set ${spec.host?.name} up`, 'absent'))
   }
   return ops
 }
@@ -474,18 +253,9 @@ async function rulesAgain(
     const seen = await seeTable(machine, table)
     if (own.length === 0 && seen === undefined) continue
     // A table that is switched off has no rules in force; a newer version's rules stay.
-    if (seen?.isDormant)
-      ops.push({ place: 'host', kind: 'table.delete', table, why: `replace the nft table ${table} ${tableName}` })
+    if (seen?.isDormant) ops.push(deleteTable(table))
     const isNewer = seen !== undefined && !seen.isDormant && isNewerVersion(versionOf(seen.comments))
-    if (!isNewer)
-      ops.push({
-        place: 'host',
-        kind: 'table.set',
-        table,
-        isEmptied: true,
-        hasAccept,
-        why: `set up the nft table ${table} ${tableName}`,
-      })
+    if (!isNewer) ops.push(setTable(table, hasAccept, true))
     ops.push(...elementOps(own))
   }
   return ops
@@ -505,9 +275,7 @@ async function runSetUp(machine: Machine, ops: readonly Op[]): Promise<void> {
   if (table === undefined || !(error instanceof CommandError)) throw bridgeError(op, reason, error)
   const replaced = ops.flatMap((each): readonly Op[] => {
     const isOwn = each.kind === 'table.set' && each.table === table
-    return isOwn
-      ? [{ place: 'host', kind: 'table.delete', table, why: `replace the nft table ${table} ${tableName}` }, each]
-      : [each]
+    return isOwn ? [deleteTable(table), each] : [each]
   })
   const again = await machine.run(stepsToAdd(replaced), {})
   if (again.failed !== undefined) throw again.failed.error

@@ -7,7 +7,7 @@ import type { BridgeSpec } from '../drivers/spec.ts'
 import { readAcceptPlaces, settleAccepts } from '../features/host-accept.ts'
 import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
-import type { Op } from '../kernel/operation.ts'
+import { deleteTable, type Op } from '../kernel/operation.ts'
 import { stepsToRemove } from '../process/order.ts'
 import { isTaken, removeFile } from '../state/files.ts'
 import { machineLockFile, stateRoot } from '../state/layout.ts'
@@ -63,19 +63,11 @@ export async function uninstall(
 ): Promise<readonly CniError[]> {
   const { machine, deadline } = context
   const errors = [
-    ...(await detachAll(records, context, { path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':'), stdin: '' })),
+    ...(await detachAll(records, { ...context, path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':') })),
   ]
   await withLock({ file: machineLockFile(), purpose: 'uninstall', deadline, isDispensable: true }, async () => {
     errors.push(...(await removeBridges(bridges, machine)))
-    const ops = tables.map(
-      (table): Op => ({
-        place: 'host',
-        kind: 'table.delete',
-        table,
-        tolerate: 'absent',
-        why: `remove the nft table ${table} ${tableName}`,
-      }),
-    )
+    const ops = tables.map((table): Op => deleteTable(table))
     errors.push(...(await machine.run(stepsToRemove(ops), { goesOn: true })).errors)
     try {
       await settleAccepts(machine, [])

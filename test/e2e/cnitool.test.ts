@@ -170,6 +170,9 @@ describe.skipIf(missing.length > 0)(`cnitool with ${pluginType}`, () => {
   })
 
   it('collects garbage: what libcni knows goes, and a call without a list removes nothing', async () => {
+    // What pods of the network share stays.
+    await attach('one', 'first')
+    await quietly('del', 'one', 'first')
     const before = await leftovers(lab)
     await attach('one', 'e')
     await ping('e', '10.89.1.1')

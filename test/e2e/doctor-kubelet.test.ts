@@ -154,12 +154,12 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('doctor beside k
     const file = (await run(`grep -l '"name":"${name}-lab"' ${records}/*`)).stdout.trim()
     if (file === '' && known !== undefined) return known
     const record = JSON.parse(await must(lab, `cat ${file}`)) as {
-      readonly key: { readonly containerId: string }
+      readonly id: { readonly containerId: string }
       readonly netns: { readonly path: string }
       readonly spec: { readonly host: { readonly name: string } }
     }
     known = {
-      ID: record.key.containerId,
+      ID: record.id.containerId,
       POD: record.netns.path,
       NS: record.netns.path.slice(record.netns.path.lastIndexOf('/') + 1),
       VETH: record.spec.host.name,

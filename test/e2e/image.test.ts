@@ -68,8 +68,8 @@ describe.skipIf(!isArchiveThere || missing.length > 0 || pluginType !== 'trestle
   it('has every program that the agent starts, with its libraries', async () => {
     const versions = [
       ...['ip -V', 'tc -V', 'bridge -V', 'nft --version', 'nsenter --version', 'lsns --version', 'sysctl --version'],
-      ...['conntrack --version', 'iptables-nft --version', 'ip6tables-nft --version', 'iptables-legacy --version'],
-      ...['ip6tables-legacy --version', 'iptables-nft -m conntrack --help', 'iptables-nft -m comment --help'],
+      ...['conntrack --version', 'iptables-nft --version', 'ip6tables-nft --version'],
+      ...['iptables-nft -m conntrack --help', 'iptables-nft -m comment --help'],
     ]
     const script = versions.map((line) => `${line} >/dev/null || echo "failed: ${line}"`).join('; ')
     expect(await ctr('run', '--rm', name, 'programs', '/bin/sh', '-c', script)).toBe('')

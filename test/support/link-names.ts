@@ -29,6 +29,11 @@ export function aliasOf({ network, containerId, ifName }: Ids): string {
   return `${aliasBeginning}${network}/${containerId}/${ifName}`.slice(0, 255)
 }
 
+/** The first word of the comment of an element, and all of it where pods share the element. */
+export function networkDigest(network: string): string {
+  return createHash('sha256').update(`network\0${network}`).digest('hex').slice(0, 16)
+}
+
 /** The second word of the comment of an element that is an attachment's alone. */
 export function attachmentDigest({ network, containerId, ifName, role }: Ids & { readonly role: string }): string {
   const text = ['attachment', network, containerId, ifName, role].join('\0')

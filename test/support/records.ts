@@ -9,13 +9,12 @@ import { stateWord } from './state-layout.ts'
 
 /** A line of a record, as far as tests look at it; docs/record.schema.json has the rest. */
 export type Line =
-  | { readonly type: 'header' }
+  | { readonly type: 'record' }
   | {
       readonly type: 'call'
       readonly verb: string
       readonly env: Readonly<Record<string, string>>
       readonly otherEnv: readonly string[]
-      readonly answers?: true
     }
   | {
       readonly type: 'exec'
@@ -25,7 +24,6 @@ export type Line =
       readonly ms?: number
     }
   | { readonly type: 'result'; readonly exit: number }
-  | { readonly type: 'world'; readonly of: 'node' | 'pod' }
 
 /** The lines of a record, each valid by the published schema. */
 export function linesOf(host: Host, file: string): readonly Line[] {

@@ -4,7 +4,6 @@
 
 import { createHash } from 'node:crypto'
 import { readdirSync, rmSync } from 'node:fs'
-import { basename, dirname } from 'node:path'
 
 /** The environment variable that moves the state directory. */
 export const stateVariable = 'TRESTLE_STATE_DIR'
@@ -34,19 +33,14 @@ export function stateWord({ stateDir }: Node): string {
 export type Role = 'main' | 'chained' | 'ipam'
 
 /** The directories of a network with a file for each of something. */
-export type Part = 'attachments' | 'pending' | 'addresses' | 'cooling' | 'locks'
+export type Part = 'attachments' | 'pending' | 'addresses' | 'locks'
 
-export const parts: readonly Part[] = ['attachments', 'pending', 'addresses', 'locks', 'cooling']
+export const parts: readonly Part[] = ['attachments', 'pending', 'addresses', 'locks']
 
 /** What the files of an attachment are called: its record, finished or pending, and its lock. */
 export function recordName(containerId: string, ifName = 'eth0', role: Role = 'main'): string {
   const id = containerId.length > 128 ? `~${digestOf(containerId)}` : containerId
   return role === 'main' ? `${id}:${ifName}` : `${id}:${ifName}:${role}`
-}
-
-/** The container that a record or a lock is called after, where its id is not too long. */
-export function containerIdOf(name: string): string {
-  return name.replace(/:.*/, '')
 }
 
 /** Whether a file has a name of this container's attachments. */
@@ -83,21 +77,11 @@ export function networkStateAt(root: string, network: string) {
     lockOf: fileOf('locks'),
     /** The reservation of an address. */
     address: (address: string): string => `${directoryOf('addresses')}/${address}`,
-    /** That of an address that was given back and is not given out yet. */
-    cooling: (address: string): string => `${directoryOf('cooling')}/${address}`,
     /** The address last given from a range set, by the first address of its first subnet. */
     last: (rangeSet: string): string => `${directory}/last.${rangeSet}`,
     /** What the attachments share, and what the chained ones do. */
     shared: `${directory}/network.json`,
     chainedShared: `${directory}/chained.json`,
-    /** What they shared, while it is torn down. */
-    sharedGoing: `${directory}/network.going.json`,
-    /** The zones of firewalld that have the network's bridge. */
-    zones: `${directory}/network-accept.json`,
-    chainedZones: `${directory}/chained-accept.json`,
-    /** Held while a reservation is released or taken over, and while what earlier calls left is torn down. */
-    lock: `${directory}/lock`,
-    settleLock: `${directory}/settle.lock`,
   }
 }
 
@@ -116,23 +100,15 @@ export function stateFilesAt(root: string) {
     damaged: at('damaged'),
     /** The accepts in chains of other firewalls. */
     accept: at('accept.json'),
-    nftVersion: at('nft.json'),
-    /** Links that let 127.0.0.1 through. */
-    localnet: at('localnet'),
-    localnetOf: (link: string): string => at(`localnet/${link}`),
-    /** Held while shared parts of the machine change, and while a host port is released. */
+    /** Held while shared parts of the machine change. */
     lock: at('lock'),
-    portsLock: at('ports.lock'),
     /** What the agent remembers of other nodes. */
     agent: at('agent.json'),
-    /** What is recorded and logged; its being there alone: nothing of calls that fail. */
+    /** What is recorded; its being there alone: nothing of calls that fail. */
     recording: at('recording.json'),
     failuresOff: at('failures.off'),
     /** The calls that failed, and the recorded ones. */
     ring: (ring: Ring): string => at(ring),
-    logs: at('log'),
-    log: at('log/calls.jsonl'),
-    traces: at('log/traces.jsonl'),
   }
 }
 
@@ -181,16 +157,6 @@ export function callFiles({ stateDir }: Node): readonly string[] {
   return namesIn(stateDir).filter((name) => name.startsWith('call.'))
 }
 
-/** Whether somebody waits for a lock by the name of a file beside it: whoever does writes one again and again. */
-export function isOfWaiter(lock: string, name: string): boolean {
-  return name.startsWith(`${basename(lock)}.`)
-}
-
-/** Whether anybody waits for a lock. */
-export function isWaitedFor(lock: string): boolean {
-  return namesIn(dirname(lock)).some((name) => isOfWaiter(lock, name))
-}
-
 /** What a file that is written, and has not its name yet, is called. `pidNamespace`: as readlink(2) shows it. */
 export function temporaryName(pidNamespace: string, pid: number): string {
   return `.${pidNamespace.replace(/\D/g, '')}.${pid}.5.1`
@@ -203,11 +169,6 @@ export function isTemporaryName(name: string): boolean {
 /** What begins the names that a file or a directory below the state directory has, once set aside as damaged. */
 export function damagedName(path: string): string {
   return path.replaceAll('/', '_')
-}
-
-/** Whether a file that was set aside was a finished record. */
-export function isDamagedRecord(name: string): boolean {
-  return name.includes('_attachments_')
 }
 
 /** Where `doctor --probe` keeps what it has made, and where pods by hand are kept: beside the state. */
@@ -224,17 +185,12 @@ const aNetwork = 'networks/[^/]+'
 /** Regular expressions for paths below the state directory, of what several attachments share. */
 export const patterns = {
   networks: 'networks(?:/[^/]+)?',
-  zones: `${aNetwork}/(?:network|chained)-accept\\.json`,
   accept: 'accept\\.json',
   shared: `${aNetwork}/(?:network|chained)\\.json`,
   last: `${aNetwork}/last\\.[0-9a-f.:]+`,
   ports: 'ports',
-  nftVersion: 'nft\\.json',
-  localnet: 'localnet',
-  localnetOf: 'localnet/\\S+',
   parts: `${aNetwork}/(?:${parts.join('|')})`,
   mark: 'state',
-  cooling: `${aNetwork}/cooling/.*`,
 } as const
 
 /** What a file of a network's directories is, by its path below the state directory. */

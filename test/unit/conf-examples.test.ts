@@ -3,9 +3,9 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { readConfig } from '../../src/config/read-config.ts'
 import { readNetworkList, requestConf } from '../../src-before/cli/node/list.ts'
-import { readConfig } from '../../src-before/config/config.ts'
-import { callOf } from './cni/call.ts'
+import { callOf } from './call.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))
 

@@ -3,11 +3,11 @@
 
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { ownBridges, sweep } from '../../core.ts'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
 import { stateRoot } from '../../system/files/state.ts'
-import { ownBridges, sweep } from '../../core.ts'
 import { writeAgentProblems } from '../../system/store/agent-problems.ts'
 import { openAccess } from './access.ts'
 import { shrinkHeap } from './heap.ts'

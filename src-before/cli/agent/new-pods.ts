@@ -57,8 +57,11 @@ export function isSetUpWith(network: string, podCidrs: readonly string[]): boole
   return known !== undefined && podCidrs.every((range) => known.ranges?.includes(range))
 }
 
+/** Drain leaves the pods of DaemonSets. */
+const drainText = 'drain this node, then delete its remaining pods or reboot it'
+
 function refusal(node: string, podCidrs: readonly string[], why: string) {
-  const text = `${why}: new ones of ${podCidrs.join(', ')} are refused beside them, drain the node`
+  const text = `${why}: new ones of ${podCidrs.join(', ')} are refused beside them: ${drainText}`
   return { refused: text, problems: [{ id: 'MovedPodCIDR', node, text }] satisfies readonly Problem[] }
 }
 

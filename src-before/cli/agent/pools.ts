@@ -12,10 +12,7 @@ export function poolUse(network: string, podCidrs: readonly string[]): readonly 
 }
 
 /** Counts addresses in whole rounds only, since pods come and go between rounds. */
-export function lookAtPools(
-  { known, settings, isWhole }: RoundInput,
-  podCidrs: readonly string[],
-): readonly Problem[] {
+export function lookAtPools({ known, settings, isWhole }: RoundInput, podCidrs: readonly string[]): readonly Problem[] {
   const before = known.pools ?? []
   if (isWhole && podCidrs.length > 0) known.pools = nearlyFull({ network: settings.network, podCidrs }, before)
   return poolProblems(settings.node, known.pools ?? [])

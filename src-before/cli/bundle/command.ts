@@ -4,12 +4,9 @@
 import { spawnSync } from 'node:child_process'
 import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
-import { CniError, orElse } from '../../cni/error.ts'
-import { isObject, parseObject } from '../../cni/json.ts'
+import { CniError } from '../../cni/error.ts'
 import { masked } from '../../cni/secrets.ts'
-import { defaultLogFile, refusalOfLog } from '../../commands/record/log.ts'
 import { keptRecords } from '../../commands/record/ring.ts'
-import { readSwitch, settingsOf } from '../../commands/record/settings.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { timestamp } from '../../system/process/clock.ts'
@@ -27,8 +24,8 @@ export const bundleCommand: Command = {
   maxWords: 1,
   summary: 'write one archive for a bug report, with secrets masked',
   description: [
-    'Writes a tar.gz with what a bug report needs: doctor and lint, the newest records and failed calls, the log,',
-    'links, routes, rules, versions and CNI configurations. INDEX in it says why each file is there. Secrets are',
+    'Writes a tar.gz with what a bug report needs: doctor and lint, the newest records and failed calls, links,',
+    'routes, rules, versions and CNI configurations. INDEX in it says why each file is there. Secrets are',
     'masked; look at it before you publish it. FILE must not exist; default: trestle-bundle-TIME.tar.gz here.',
   ].join('\n'),
   options: {},
@@ -90,7 +87,6 @@ const toolMs = 60_000
 const mostRecords = 20
 
 function parts(runtimes: readonly NodeRuntime[]): readonly Part[] {
-  const found = configurations(runtimes)
   const { file, args } = thisProgram()
   const own = (...words: string[]) => tool(file, [...args, ...words])
   return [
@@ -109,8 +105,7 @@ function parts(runtimes: readonly NodeRuntime[]): readonly Part[] {
       read: tool('nft', ['list', 'ruleset']),
     },
     { name: 'state.txt', why: 'the files of the state directory', read: tool('ls', ['-lR', stateRoot()]) },
-    ...logs(found),
-    ...found,
+    ...configurations(runtimes),
     ...records(),
   ]
 }
@@ -125,26 +120,6 @@ function configurations(runtimes: readonly NodeRuntime[]): readonly Part[] {
       why: `a configuration of a network, in ${directory}`,
       read: () => endOf(`${directory}/${name}`),
     }))
-  })
-}
-
-/** The log of the switch, and the logs that configurations name by their key `log`. */
-function logs(found: readonly Part[]): readonly Part[] {
-  const named = found.flatMap(({ read }) => logFilesIn(parseObject(orElse(read, '')) ?? {}))
-  const files = [readSwitch(stateRoot()).log?.file ?? defaultLogFile(stateRoot()), ...named]
-  return [...new Set(files)].map((file, at) => ({
-    name: at === 0 ? 'log.jsonl' : `log-${at + 1}.jsonl`,
-    why: at === 0 ? 'the log of calls, where it is on' : `the log that a configuration names, ${file}`,
-    read: () => endOf(file),
-  }))
-}
-
-/** Without the files that no call writes a log to. */
-function logFilesIn(conf: Readonly<Record<string, unknown>>): readonly string[] {
-  const plugins = Array.isArray(conf['plugins']) ? conf['plugins'].filter(isObject) : [conf]
-  return plugins.flatMap((plugin) => {
-    const { file } = settingsOf(plugin).log ?? {}
-    return file === undefined || refusalOfLog(file) !== undefined ? [] : [file]
   })
 }
 

@@ -2,12 +2,12 @@
 // Facts about a node as data: doctor's other files gather them, the files judge*.ts turn them into findings.
 
 import type { ErrorId } from '../../cni/error-code.ts'
+import type { Judged } from '../../core.ts'
 import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
 import type { Problem } from '../../plan/agent/problem.ts'
-import type { Judged } from '../../core.ts'
-import type { PodSandbox } from '../node/runtime-list.ts'
 import type { Prediction } from '../lint/predict.ts'
+import type { PodSandbox } from '../node/runtime-list.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { RuleMatches } from './rule-matches.ts'
@@ -135,6 +135,10 @@ export interface PodName {
 export interface StateFacts {
   readonly differences: readonly Difference[]
   readonly accepts: readonly string[]
+  /** Records that were lost under live pods. */
+  readonly lacks: readonly string[]
+  /** Pods whose record was found again, without their namespace. */
+  readonly partial: readonly string[]
   readonly lost: readonly PodName[]
   /** `isTaken`: what differs is what a sandbox with a network stack of its own takes from the pod's end. */
   readonly pods: readonly (PodName & { readonly found: readonly string[]; readonly isTaken: boolean })[]

@@ -152,7 +152,6 @@ export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] 
 const groupsOfStatus: Readonly<Record<string, Group>> = {
   'not-ready-pool': 'addresses',
   'not-ready-bridge': 'network',
-  'not-ready-network': 'network',
 }
 
 function notReady({ network, id, message, details }: ReadinessFacts): Finding {

@@ -34,7 +34,7 @@ function checkOf({ kind, dev, found }: Difference, bridges: ReadonlySet<string>)
 }
 
 /** One finding a diagnosis: a flush, or a missing bridge, is one cause of many differences. */
-function differences({ differences: found, accepts }: StateFacts, without: readonly string[]): readonly Found[] {
+function differences({ differences: found, accepts, lacks }: StateFacts, without: readonly string[]): readonly Found[] {
   // With IPv6 off the addresses are missing: the kernel findings report that.
   const isReported = ({ kind, dev, found: texts }: Difference) =>
     kind.startsWith('address.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
@@ -66,11 +66,12 @@ function differences({ differences: found, accepts }: StateFacts, without: reado
   })
   return [
     ...ofChecks,
+    ...(lacks.length > 0 ? [{ id: 'state-lacks', on: 'this node', message: few(lacks) } as const] : []),
     ...(accepts.length > 0 ? [{ id: 'accept-missing', on: 'another firewall', message: few(accepts) } as const] : []),
   ]
 }
 
-function ofPods({ lost, pods, pendingCleanups }: StateFacts): readonly Found[] {
+function ofPods({ lost, pods, partial, pendingCleanups }: StateFacts): readonly Found[] {
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   const taken = pods.filter((each) => !isLost(each) && each.isTaken)
   return [
@@ -84,6 +85,7 @@ function ofPods({ lost, pods, pendingCleanups }: StateFacts): readonly Found[] {
     ...(taken.length > 0
       ? [{ id: 'addresses-inside', on: 'sandboxes', message: few(taken.map(({ pod }) => pod)) } as const]
       : []),
+    ...(partial.length > 0 ? [{ id: 'record-partial', on: 'pods', message: few(partial) } as const] : []),
     ...pendingCleanups.map((record): Found => {
       return { id: 'pending-cleanup', on: describeHolder(record), message: few(record.pendingCleanup ?? []) }
     }),

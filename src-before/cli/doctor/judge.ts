@@ -31,20 +31,9 @@ export function judge(facts: NodeFacts): readonly Finding[] {
   return all.toSorted((a, b) => place(a) - place(b))
 }
 
-/**
- * Findings that another finding explains: without its link a route leads to the default route, and STATUS refuses a
- * wrong configuration.
- */
+/** Findings that another finding explains: without its link a route leads to the default route. */
 const causesOf: Readonly<Record<string, readonly string[]>> = {
-  'route-elsewhere': [
-    'bridge-differs',
-    'port-differs',
-    'interface-lost',
-    'route-missing',
-    'rule-refuses',
-    'gateway-replaced',
-  ],
-  'not-ready-network': ['range-in-use', 'bridge-other-address', 'config-shadowed'],
+  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
 }
 
 function withoutEffects(findings: readonly Finding[]): readonly Finding[] {

@@ -78,7 +78,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const others = await look.at('network', podsOfOthers, [])
   const isStateSeen = hasState() || (why === undefined && hasOwnLinks(host))
   const state = isStateSeen
-    ? await look.asRoot(['network', 'addresses', 'ports'], () => lookAtState(listed))
+    ? await look.asRoot(['network', 'addresses', 'ports'], () => lookAtState(host, listed))
     : undefined
   // If a tool does not run in pods, the rest of the state is still examined.
   for (const each of state?.podsNotSeen ?? []) look.add({ group: 'network', why: each })
@@ -90,8 +90,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     configurations,
     agents: lookAtAgents(plugins),
     agentProblems: await look.at('agents', readAgentProblems, []),
-    readiness:
-      (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(each)))) ?? [],
+    readiness: (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(each)))) ?? [],
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),

@@ -4,8 +4,8 @@
 import { statSync } from 'node:fs'
 import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/address.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
-import { capacity, countedAddresses, describeSet, type Listed, readinessOf } from '../../core.ts'
 import type { NetConf, PoolIpam } from '../../config/net-conf.ts'
+import { capacity, countedAddresses, describeSet, type Listed, readinessOf } from '../../core.ts'
 import type { NetworkSpec } from '../../model/attachment.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
@@ -136,7 +136,8 @@ function poolsOf(network: string, { dataDir, rangeSets, exclude }: PoolIpam, lis
     return listed?.has(containerId) === false && !mayLive.has(containerId) && isOld(`${directory}/${address}`)
   })
   return rangeSets.map((set) => {
-    const countedIn = (some: typeof leases) => countedAddresses(set, exclude, new Set(some.map(({ address }) => address)))
+    const countedIn = (some: typeof leases) =>
+      countedAddresses(set, exclude, new Set(some.map(({ address }) => address)))
     return {
       network,
       ranges: describeSet(set),

@@ -124,7 +124,9 @@ function linkText(name: string, link: LinkNow | undefined, where: string): strin
 const mainTable = 254
 
 function routesNow(pod: Seen['pod'], ifName: string): readonly string[] {
-  const own = (pod?.routes ?? []).filter(({ table, dev }) => table === mainTable && (dev === undefined || dev === ifName))
+  const own = (pod?.routes ?? []).filter(
+    ({ table, dev }) => table === mainTable && (dev === undefined || dev === ifName),
+  )
   return own.filter(({ dst }) => !dst.startsWith('fe80:')).map(routeText)
 }
 
@@ -169,11 +171,11 @@ interface Logged {
 /** Findings that name a pod, its address, its port or its link. */
 const ofOnePod: readonly string[] = [
   ...['interface-lost', 'pod-differs', 'port-differs', 'limit-missing', 'pending-cleanup', 'route-elsewhere'],
-  ...['gateway-replaced', 'mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
+  ...['mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
 ]
 
 /** Leftovers of dead pods do not concern a live one. */
-const ofDeadPods: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'unsure', 'other-host']
+const ofDeadPods: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'unsure']
 
 /** Whether a finding is about this pod or the whole node. `log`: logged errors with their pods. */
 export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log: readonly Logged[]): boolean {

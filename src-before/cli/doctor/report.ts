@@ -36,7 +36,7 @@ function headText({ configurations, state, notLooked }: NodeFacts, { width }: Lo
   const pods = [...(state?.podsOf ?? [])].map(([network, count]) => `${count} of network ${network}`)
   const rows = lines.map((line) => `${rowsOf(oneLine(line), width).join('\n  ')}\n`)
   const isUnseen = notLooked.some(({ group, isPartial }) => group === 'network' && isPartial !== true)
-  const isKnown = state !== undefined || !isUnseen
+  const isKnown = state === undefined ? !isUnseen : state.lacks.length === 0
   return `${rows.join('')}pods of trestle: ${pods.join(', ') || (isKnown ? 'none' : 'not known')}\n`
 }
 

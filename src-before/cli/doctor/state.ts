@@ -3,7 +3,17 @@
 
 import { existsSync } from 'node:fs'
 import { bareAddress, familyOf } from '../../cni/address.ts'
-import { allRecords, contextOfCore, differencesInPod, judgeAll, type Listed, restore } from '../../core.ts'
+import {
+  allRecords,
+  contextOfCore,
+  differencesInPod,
+  isDead,
+  judgeAll,
+  type Listed,
+  lostRecords,
+  partialRecords,
+  restore,
+} from '../../core.ts'
 import { keyOfHostLink } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
@@ -32,13 +42,17 @@ export function hasOwnLinks({ links }: ObservedNamespace): boolean {
 /** Attachments of this node with live pods. */
 export function livePods(): readonly AttachmentRecord[] {
   if (!hasState()) return []
-  return allRecords().flatMap(({ isPending, record }) =>
-    !isPending && netnsState(record.netns) === 'live' ? [record] : [],
-  )
+  return allRecords().flatMap(({ isPending, record }) => (!isPending && isLive(record) ? [record] : []))
+}
+
+/** The namespace of a record that was found again is not known. */
+function isLive(record: AttachmentRecord): boolean {
+  const { netns } = record
+  return netnsState(netns) === 'live' || (netns.path === '' && record.spec !== undefined && !isDead(record))
 }
 
 /** Changes nothing. Throws CniError as `restore` and `gc` do. `listed`: containers that runtimes list. */
-export async function lookAtState(listed: Listed): Promise<StateFacts> {
+export async function lookAtState(host: ObservedNamespace, listed: Listed): Promise<StateFacts> {
   const live = livePods()
   const { differences, accepts, lost } = await restore(false)
   const attached = live.filter(({ key }) => key.role !== 'ipam')
@@ -48,6 +62,8 @@ export async function lookAtState(listed: Listed): Promise<StateFacts> {
   return {
     differences: differences.map(asDifference),
     accepts,
+    lacks: [...lostRecords(host), ...namespacesWithoutRecord()],
+    partial: partialRecords(),
     lost: lost.flatMap(({ id }) => live.find(({ key }) => sameKey(key, id)) ?? []).map(nameOf),
     pods: inside.filter(({ found }) => found.length > 0),
     podsNotSeen: reasonsOf(inside),
@@ -63,6 +79,14 @@ export async function lookAtState(listed: Listed): Promise<StateFacts> {
     podsOf: countByNetwork(attached),
     podsOfKubelet: countByNetwork(attached.filter(({ pod }) => pod !== undefined)),
   }
+}
+
+/** What libcni remembers of trestle's pods and no record names: the kernel does not tell of all that is lost. */
+function namespacesWithoutRecord(): readonly string[] {
+  const known = allRecords().map(({ record: { key } }) => `${key.network} ${key.containerId} ${key.ifName}`)
+  return liveCached()
+    .filter((each) => isPartOurs(each) && !known.includes(`${each.network} ${each.containerId} ${each.ifName}`))
+    .map(({ network, ifName, netns }) => `a record of ${ifName} in namespace ${netns}, of network ${network}`)
 }
 
 function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {

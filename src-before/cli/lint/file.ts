@@ -3,7 +3,6 @@
 
 import { ownType } from '../../cni/invocation.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
-import { refusalOfLog } from '../../commands/record/log.ts'
 import { type Settings, type StandIn, settingsOf } from '../../commands/record/settings.ts'
 import { usualMode } from '../../config/bridge.ts'
 import { ipamRoleKeys } from '../../config/schema.ts'
@@ -64,7 +63,7 @@ export function lintSource(
   // A wrong value that is a placeholder is reported as the placeholder.
   const ofList = [
     ...list.found,
-    ...written.plugins.flatMap((entry) => [...standInNotes(entry, programs), ...logFaults(entry, programs)]),
+    ...written.plugins.flatMap((entry) => standInNotes(entry, programs)),
     ...twoMains(list, programs),
     ...chainedTwice(list.plugins, programs),
   ]
@@ -95,14 +94,6 @@ function standInNotes(entry: PluginEntry, programs: Programs): readonly Found[] 
   if (answer === undefined) return []
   const message = 'trestle gives the answers of record.answer, and makes nothing'
   return [{ id: 'record-stands-in', message, severity: 'warning', cause: 'pods get no network', steps }]
-}
-
-/** A call refuses such a file in silence. */
-function logFaults(entry: PluginEntry, programs: Programs): readonly Found[] {
-  const { log: { file } = {} } = standInOf(entry, programs)
-  const refusal = file === undefined ? undefined : refusalOfLog(file)
-  if (refusal === undefined) return []
-  return [{ id: 'log-refused', message: `no log at ${shown(file)}: ${refusal}`, steps: [...entry.steps, 'log'] }]
 }
 
 /** A valid name for a file without one, so that the rest can be read. */

@@ -32,8 +32,8 @@ export const recordCommand: Command = {
   description: [
     'ACTION is on, off, list (default), show or clear.',
     'on records each call from now on, off ends that; no configuration changes. A record has the environment, standard',
-    'input and output, each process with its input and output, the links around it, and the time of each part. Secrets',
-    'are masked. Each verb has its own room (16 MB in all), and the oldest records make room for new ones.',
+    'input and output, each process with its input and output, and the time of each part. Secrets are masked. Each',
+    'verb has room of its own (16 MB at most), and the oldest records make room for new ones.',
     'list shows all records and kept failures, show all of one (the newest without ID), clear removes them.',
     'Failed calls are kept also while recording is off (`trestle last`): --failures switches that.',
     'In the place of another plugin, by its entry of the configuration (docs/record.md):',
@@ -132,7 +132,7 @@ type Listed = Kept & { readonly record: CallRecord | undefined }
 function listedDocument({ id, ring, verb, path, record }: Listed): object {
   if (record === undefined) return { id, ring, verb, file: path, outcome: 'not readable' }
   const { header, call, result } = record
-  const about = { time: header.time, pod: podOf(record), network: call.network, outcome: outcomeOf(record) }
+  const about = { time: header.startedAt, pod: podOf(record), network: call.network, outcome: outcomeOf(record) }
   return defined({ id, ring, verb, file: path, ...about, ms: result.ms, errorId: errorIdOf(result.msg) })
 }
 
@@ -144,7 +144,7 @@ function rowOf({ record, ...kept }: Listed): readonly string[] {
   // The id stands first, since a long message is cut.
   const failed = id === undefined ? msg.slice(0, 60) : `[${id}] ${msg.slice(0, -`[${id}]`.length).trim().slice(0, 60)}`
   const said = result.exit === 0 ? `${result.ms} ms` : failed
-  const age = `${ageOf(Date.now() - Date.parse(header.time))} ago`
+  const age = `${ageOf(Date.now() - Date.parse(header.startedAt))} ago`
   return [kept.id, age, call.verb, podOf(record), call.network ?? '', `${outcomeOf(record)}: ${said}`]
 }
 

@@ -4,7 +4,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/error.ts'
 import { parseObject } from '../../cni/json.ts'
-import { recordVersion } from '../../commands/record/document.ts'
 import { type Kept, keptRecords } from '../../commands/record/ring.ts'
 import {
   type CallLine,
@@ -12,23 +11,28 @@ import {
   type Header,
   type Line,
   lineSchema,
-  type NodeWorld,
-  type PodWorld,
   type ResultLine,
+  recordVersion,
 } from '../../commands/record/schema.ts'
+import { settingsOf } from '../../commands/record/settings.ts'
 import { stateRoot } from '../../system/files/state.ts'
+import { isOwnType } from '../node/own-type.ts'
 import type { Output } from '../shell/output.ts'
 import { unreadable } from '../shell/read-input.ts'
+
+/** With what the configuration says of trestle in another plugin's place. */
+export interface Call extends CallLine {
+  readonly wraps?: string
+  readonly answers?: true
+}
 
 /** A record, its lines by their types. */
 export interface CallRecord {
   readonly path: string
   readonly header: Header
-  readonly call: CallLine
+  readonly call: Call
   readonly executions: readonly ExecLine[]
   readonly result: ResultLine
-  readonly node?: NodeWorld
-  readonly pod?: PodWorld
   readonly lines: readonly Line[]
 }
 
@@ -90,24 +94,28 @@ export function readRecord(path: string): CallRecord {
   if (lines.pop() !== '') throw refused(path, `it is cut off in line ${lines.length + 1}`)
   const read = lines.map((line, at) => lineOf(path, line, at))
   const [header] = read
-  if (header?.type !== 'header') throw refused(path, 'its first line is no header of a record')
+  if (header?.type !== 'record') throw refused(path, 'its first line is no header of a record')
   const part = <T extends Line['type']>(type: T) =>
     read.filter((line): line is Extract<Line, { type: T }> => line.type === type)
   const [[call], [result]] = [part('call'), part('result')]
   if (call === undefined || result === undefined)
     throw refused(path, `it is cut off: it has no ${call ? 'result' : 'call'}`)
-  const worlds = part('world')
-  const node = worlds.find((world): world is NodeWorld => world.of === 'node')
-  const pod = worlds.find((world): world is PodWorld => world.of === 'pod')
-  const record = { path, header, call, executions: part('exec'), result, lines: read }
-  return { ...record, ...(node ? { node } : {}), ...(pod ? { pod } : {}) }
+  const of = { ...call, ...standInOf(call) }
+  return { path, header, call: of, executions: part('exec'), result, lines: read }
+}
+
+function standInOf({ stdin = '' }: CallLine): Pick<Call, 'wraps' | 'answers'> {
+  const conf = parseObject(stdin) ?? {}
+  const { wrap, answer } = isOwnType(conf['type']) ? settingsOf(conf) : {}
+  if (wrap !== undefined) return { wraps: wrap }
+  return answer === undefined ? {} : { answers: true }
 }
 
 function lineOf(path: string, line: string, at: number): Line {
   const value = parseObject(line)
   if (value === undefined) throw refused(path, `line ${at + 1} is no JSON object`)
-  const { type, version } = value
-  if (type === 'header' && typeof version === 'number' && version > recordVersion)
+  const { type, formatVersion: version } = value
+  if (type === 'record' && typeof version === 'number' && version > recordVersion)
     throw refused(
       path,
       `its format has version ${version}, and this trestle reads version ${recordVersion}: update trestle`,

@@ -8,7 +8,7 @@ import type { CallRecord } from './read.ts'
 /** A call in a few lines. */
 export function callText(record: CallRecord): string {
   const { header, call, result, executions } = record
-  const age = ageOf(Date.now() - Date.parse(header.time))
+  const age = ageOf(Date.now() - Date.parse(header.startedAt))
   const head = `${call.verb || 'a call without CNI_COMMAND'} ${outcomeOf(record)} ${age} ago (record ${header.id})\n`
   const error = [`code ${result.code ?? 'unknown'}: ${result.msg ?? (result.stdout.trim() || 'no error object')}`]
   const { details } = parseObject(result.stdout) ?? {}
@@ -30,22 +30,18 @@ export function callText(record: CallRecord): string {
 
 /** Everything that a record has. */
 export function wholeText(record: CallRecord): string {
-  const { call, result, executions, node, pod, path } = record
+  const { call, result, executions, path } = record
   const environment = Object.entries(call.env)
     .map(([name, value]) => `${name}=${value}`)
     .toSorted()
   if (call.otherEnv.length > 0) environment.push(`and, by name only: ${call.otherEnv.join(' ')}`)
-  const cut = call.stdinCut === undefined ? [] : [`(${call.stdinCut} more characters)`]
   const blocks = [
     callText(record),
     titled('environment', environment.join('\n')),
-    titled('standard input', [call.stdin ?? 'was not read', ...cut].join('\n')),
+    titled('standard input', call.stdin ?? 'was not read'),
     titled('standard output', result.stdout),
     titled('standard error', result.stderr),
     ...executions.map(executionText),
-    titled('the node around it', node?.links.map(linkText).join('\n')),
-    titled('links of the pod', pod?.links.map((link) => JSON.stringify(link)).join('\n')),
-    titled('routes of the pod', pod?.routes.map((route) => JSON.stringify(route)).join('\n')),
     `file: ${path}\n`,
   ]
   return blocks.filter((text) => text !== '').join('\n')
@@ -107,17 +103,6 @@ function executionText(execution: ExecLine): string {
   ] as const
   const parts = texts.flatMap(([word, text]) => (text === undefined ? [] : [`${word}:\n${indented(text, 4)}`]))
   return `${executionTitle({ ...execution, stderr: undefined })}\n${parts.map((part) => `  ${part}`).join('')}`
-}
-
-function linkText({
-  name,
-  mtu,
-  isBridge,
-  isUplink,
-  addresses,
-}: NonNullable<CallRecord['node']>['links'][number]): string {
-  const kind = [isUplink ? 'uplink' : '', isBridge ? 'bridge' : ''].filter((word) => word !== '').join(', ')
-  return `${name} (${kind}) mtu ${mtu ?? 'unknown'} ${addresses.join(' ')}`.trimEnd()
 }
 
 function block(title: string, lines: readonly string[]): string {

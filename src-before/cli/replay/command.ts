@@ -5,24 +5,23 @@ import { spawn } from 'node:child_process'
 import { existsSync, realpathSync } from 'node:fs'
 import { basename } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { planOf } from '../../../src/commands/plan.ts'
+import { inputOf } from '../../../src/commands/record/stand-in.ts'
 import { bareAddress } from '../../cni/address.ts'
 import { CniError } from '../../cni/error.ts'
 import { isObject, parseObject } from '../../cni/json.ts'
 import { readResult } from '../../cni/result-shapes.ts'
-import type { CallLine } from '../../commands/record/schema.ts'
-import { inputOf } from '../../commands/record/stand-in.ts'
 import { usualMode } from '../../config/bridge.ts'
 import { isExecutable, pathWithTools } from '../../system/process/programs.ts'
 import { networkOfFile } from '../by-hand/network.ts'
 import { type PluginConf, pluginPath, requestConf } from '../node/list.ts'
-import { planOf } from '../../../src/commands/plan.ts'
-import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
+import { type Call, type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { painted } from '../shell/findings.ts'
 import { type Output, print } from '../shell/output.ts'
 import { requireRoot, thisProgram, unshareArgs } from '../shell/self.ts'
 import { type Compared, differences, lineDifference, type Part, withoutMadeUp } from './difference.ts'
-import { type ReplayInput, type ReplayRun, requireStatePaths } from './inside.ts'
+import type { ReplayInput, ReplayRun } from './inside.ts'
 
 export const replayCommand: Command = {
   name: 'replay',
@@ -30,11 +29,11 @@ export const replayCommand: Command = {
   maxWords: 1,
   summary: 'run a recorded call again on a private node, and show what differs',
   description: [
-    'Builds the node of a record (`trestle record`) in private namespaces: uplink, MTU, bridge, state and pod. Runs',
-    'the call there and compares exit status, code, error id, answer, the commands that trestle ran, and for --against',
-    'the links, addresses, routes and rules that it leaves. The machine stays unchanged: its files are read-only.',
-    'A record of another plugin (record.wrap) runs that plugin of CNI_PATH (default /opt/cni/bin). An uplink has',
-    'nothing behind it. Without FILE or ID: the call that `trestle last` shows, or the newest record. Exit code 1:',
+    'Makes a node with an uplink and an empty pod in private namespaces, without other pods. Runs the recorded call',
+    'there, which gets the recorded addresses again, and compares exit status, code, error id, answer, the commands',
+    'that trestle ran, and for --against the links, addresses, routes and rules that it leaves. The machine stays',
+    'unchanged: its files are read-only. A record of another plugin (record.wrap) runs that plugin of CNI_PATH',
+    '(default /opt/cni/bin). Without FILE or ID: the call that `trestle last` shows, or the newest record. Exit code 1:',
     'something differs.',
   ].join('\n'),
   options: {
@@ -55,8 +54,8 @@ export const replayCommand: Command = {
 async function run(input: Input): Promise<number> {
   const { words, values } = input
   const record = readRecord(pathOf(words[0], input.output))
-  requireStatePaths(record.node?.state ?? {})
-  if (record.call.stdinCut !== undefined) throw lacking('its standard input was too long to be recorded whole')
+  if (/\.\.\. \(\d+ more characters\)$/.test(record.call.stdin ?? ''))
+    throw lacking('its standard input was too long to be recorded whole')
   const against = values['against'] as string | undefined
   if (against !== undefined && !isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
   const stdin = stdinOf(record, { conf: values['conf'] as string | undefined, against })
@@ -97,7 +96,7 @@ function stdinOf({ call }: CallRecord, by: { conf: string | undefined; against: 
 }
 
 /** The plugin's entry of a configuration, with what the runtime added to the recorded one and this one declares. */
-function withConf(call: CallLine, file: string): string {
+function withConf(call: Call, file: string): string {
   const { type, prevResult, runtimeConfig } = parseObject(call.stdin ?? '') ?? {}
   const { list } = networkOfFile(file)
   const conf = entryOf(call, list.plugins)
@@ -111,7 +110,7 @@ function withConf(call: CallLine, file: string): string {
  * mode prevResult tells, in other verbs every plugin of a list gets one.
  */
 export function entryOf(
-  { stdin = '', verb, wraps }: Pick<CallLine, 'stdin' | 'verb' | 'wraps'>,
+  { stdin = '', verb, wraps }: Pick<Call, 'stdin' | 'verb' | 'wraps'>,
   plugins: readonly PluginConf[],
 ): PluginConf | undefined {
   const { type, mode, prevResult } = parseObject(stdin) ?? {}
@@ -155,8 +154,8 @@ async function runOnce(
   record: CallRecord,
   run: { file: string; stdin: string; isKept: boolean },
 ): Promise<ReplayRun> {
-  const { call, node, pod } = record
-  const inside: ReplayInput = { ...run, call, node, pod, cniPath: pluginPath() }
+  const call = { ...record.call, env: envWithAddresses(record) }
+  const inside: ReplayInput = { ...run, call, mtu: mtuOf(record) ?? 1500, cniPath: pluginPath() }
   const { file: self, args } = thisProgram()
   const child = spawn('unshare', [...unshareArgs, '--', self, ...args, '__replay-inside'], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -220,25 +219,34 @@ function report(input: Input, { record, parts, titles, remark }: Report): number
 
 /** Inputs of ip, nft and tc: their order depends on which tool ends first. */
 async function comparePlan(input: Input, record: CallRecord, stdin: string): Promise<number> {
-  const { call, executions, node, result } = record
+  const { call, executions, result } = record
   if (call.wraps !== undefined || call.answers === true || call.verb !== 'ADD' || result.exit !== 0)
     throw lacking('only an ADD of trestle itself that succeeded can be planned')
-  const hasNetwork = Object.keys(node?.state ?? {}).some((path) => path.endsWith('/network.json'))
-  // A plan gives the first address of a range.
-  const { ips } = readResult(parseObject(result.stdout), '0.1.0')
-  const address = `IP=${ips.map((ip) => bareAddress(ip.address)).join(',')}`
-  const args = [...(call.env['CNI_ARGS'] ? [call.env['CNI_ARGS']] : ['IgnoreUnknown=1']), address].join(';')
-  const mtus = (node?.links ?? []).flatMap(({ isUplink, mtu }) => (isUplink && mtu !== undefined ? [mtu] : []))
+  const mtu = mtuOf(record)
   const conf = parseObject(stdin) ?? {}
-  const isAuto = mtus.length > 0 && (conf['mtu'] ?? 'auto') === 'auto'
-  const asked = isAuto ? JSON.stringify({ ...conf, mtu: Math.min(...mtus) }) : stdin
-  const env = { ...call.env, ...(ips.length === 0 ? {} : { CNI_ARGS: args }) }
-  const steps = await planOf(asked, hasNetwork ? 'later' : 'first', env)
+  const isAuto = mtu !== undefined && (conf['mtu'] ?? 'auto') === 'auto'
+  const isFirst = executions.some((each) => each.stdin?.includes('add table'))
+  const env = envWithAddresses(record)
+  const steps = await planOf(isAuto ? JSON.stringify({ ...conf, mtu }) : stdin, isFirst ? 'first' : 'later', env)
   const planned = steps.flatMap(({ command, stdin: text }) => (command.startsWith('written') ? [] : inputLines(text)))
   const ran = executions.flatMap(({ stdin }) => inputLines(stdin ?? ''))
   const lines = lineDifference(ran.toSorted(), planned.toSorted())
   const part = { title: `lines for ip, nft, tc and sysctl (${ran.length} and ${planned.length})`, lines }
   return report(input, { record, parts: [part], titles: ['recorded', 'planned'] })
+}
+
+/** Asks for the addresses of the answer: a node without other pods would give the first of each range. */
+function envWithAddresses({ call: { env, verb, wraps }, result }: CallRecord): Readonly<Record<string, string>> {
+  if (verb !== 'ADD' || result.exit !== 0 || wraps !== undefined || /\bIP=/.test(env['CNI_ARGS'] ?? '')) return env
+  const { ips } = readResult(parseObject(result.stdout) ?? {}, '0.1.0')
+  const args = [env['CNI_ARGS'] || 'IgnoreUnknown=1', `IP=${ips.map((ip) => bareAddress(ip.address)).join(',')}`]
+  return ips.length === 0 ? env : { ...env, CNI_ARGS: args.join(';') }
+}
+
+/** Of the links that the call made. Bytes. */
+function mtuOf({ executions }: CallRecord): number | undefined {
+  const [, mtu] = executions.map(({ stdin = '' }) => /^link add .* mtu (\d+)/m.exec(stdin)).find((found) => found) ?? []
+  return mtu === undefined ? undefined : Number(mtu)
 }
 
 /** Without looks: which of them are made depends on what is found. */

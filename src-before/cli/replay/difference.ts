@@ -2,7 +2,6 @@
 // What differs between two runs of a call, as lines: `-` of the first alone, `+` of the second alone.
 
 import { parseObject } from '../../cni/json.ts'
-import { errorOf } from '../../commands/record/document.ts'
 import type { ExecLine } from '../../commands/record/schema.ts'
 import { errorIdOf } from '../record/text.ts'
 
@@ -43,6 +42,15 @@ function codeOf({ exit, stdout }: Compared): string {
 
 function idOf({ exit, stdout }: Compared): string {
   return exit === 0 ? 'none' : (errorIdOf(errorOf(stdout).msg) ?? 'none')
+}
+
+/** The code and the message of an error document. */
+function errorOf(stdout: string): { readonly code?: number; readonly msg?: string } {
+  const { code, msg } = parseObject(stdout) ?? {}
+  return {
+    ...(Number.isInteger(code) ? { code: code as number } : {}),
+    ...(typeof msg === 'string' ? { msg } : {}),
+  }
 }
 
 /** A document line by line, else the text. A time in an error is that of the run. */

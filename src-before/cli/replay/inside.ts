@@ -1,41 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node of a replay: a process in network, mount and pid namespaces of its own, where every file system of the
-// machine is read-only. It builds what the record says was around the call, and runs the call once.
+// machine is read-only. It has an uplink, nothing of trestle's and an empty pod, and runs the call once.
 
 import { spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  fstatSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  realpathSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { fstatSync, mkdirSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { familyOf } from '../../cni/address.ts'
 import { CniError, orElse, toCniError } from '../../cni/error.ts'
-import type { CallLine, ExecLine, NodeWorld, PodWorld } from '../../commands/record/schema.ts'
-import type { AttachmentSpec } from '../../model/attachment.ts'
-import { netnsState } from '../../system/kernel/netns.ts'
-import { bootId } from '../../system/process/process-identity.ts'
+import type { CallLine, ExecLine } from '../../commands/record/schema.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { writeAll } from '../../system/process/stdio.ts'
-import { allRecords } from '../../core.ts'
 import { pathOfRecord, readRecord } from '../record/read.ts'
 import { exitCode } from '../shell/command.ts'
-import { thisProgram } from '../shell/self.ts'
 
 /** What the process reads from standard input. `file`: the program that gets the call. */
 export interface ReplayInput {
   readonly file: string
   readonly call: CallLine
   readonly stdin: string
-  readonly node: NodeWorld | undefined
-  readonly pod: PodWorld | undefined
+  /** Of the uplink. Bytes. */
+  readonly mtu: number
   readonly cniPath: string
   readonly isKept: boolean
 }
@@ -51,18 +34,16 @@ export interface ReplayRun {
 
 const stateDirectory = '/run/trestle'
 
-/** Where the other ends of links are. */
-const farName = 'far-of-replay'
-
 /** Runs the call of standard input. Prints the run as a line of JSON; with `isKept` it then waits for its end. */
 export async function runReplay(): Promise<number> {
   const input = JSON.parse(readFileSync(0, 'utf8')) as ReplayInput
   try {
     separate([...input.cniPath.split(':'), input.file])
-    makeLinks(input.node)
-    writeState(input.node)
-    makeLivePods()
-    const netns = makePod(input)
+    makeUplink(input.mtu)
+    // trestle then records its own call: its processes are compared.
+    mkdirSync(stateDirectory, { mode: 0o700 })
+    writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')
+    const netns = makePod(input.call.netns ?? '')
     writeAll(1, `${JSON.stringify(callOnce(input, netns))}\n`)
   } catch (thrown) {
     const { message, details = '' } = toCniError(thrown)
@@ -101,8 +82,6 @@ function separate(programs: readonly string[]): void {
   must('mount', ['--bind', '/proc/sys/net', '/proc/sys/net'])
   must('mount', ['-o', 'remount,bind,rw', '/proc/sys/net'])
   for (const path of ['/run/lock', '/run/netns', '/var/lib/cni']) mkdirSync(path, { recursive: true })
-  must('ip', ['link', 'set', 'lo', 'up'])
-  must('ip', ['netns', 'add', farName])
 }
 
 /** mount(8) would look for a descriptor's name, which is hidden by now. */
@@ -116,48 +95,15 @@ function showAgain(path: string, fd: number): void {
   must('mount', ['-o', 'remount,bind,ro', path])
 }
 
-/** Paths as records have them (commands/record/world.ts): below the directory of one network, and host ports. */
-const statePath =
-  /^(?:networks\/~?[\w.%-]+\/(?:[\w.-]+|(?:pending|attachments|addresses|cooling)\/[\w.:%-]+)|ports\/[\w.:%-]+)$/
-
-/** Throws CniError 6 for a path that leaves the state directory. */
-export function requireStatePaths(state: NodeWorld['state']): void {
-  const all = Object.entries(state).flatMap(([path, file]) => ('sameAs' in file ? [path, file.sameAs] : [path]))
-  const wrong = all.find(
-    (path) => !statePath.test(path) || path.split('/').some((part) => part === '..' || part === '.'),
-  )
-  if (wrong === undefined) return
-  throw new CniError(
-    'record-unreadable',
-    `the record has the file ${JSON.stringify(wrong)}, which is no state of a network`,
-  )
-}
-
-function writeState(node: NodeWorld | undefined): void {
-  mkdirSync(stateDirectory, { mode: 0o700 })
-  // trestle then records its own call: its processes are compared.
-  writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')
-  for (const [path, file] of Object.entries(node?.state ?? {})) {
-    mkdirSync(dirname(`${stateDirectory}/${path}`), { recursive: true, mode: 0o700 })
-    if ('text' in file) writeFileSync(`${stateDirectory}/${path}`, asOfHere(file), { mode: 0o600 })
-    else linkSync(`${stateDirectory}/${file.sameAs}`, `${stateDirectory}/${path}`)
-  }
-}
-
-type StateFile = Extract<NodeWorld['state'][string], { text: string }>
-
-/**
- * trestle takes a record of another boot, or without a namespace, for a dead pod's, and one of another host namespace
- * for another host's.
- */
-function asOfHere({ text, isOfDead }: StateFile): string {
-  const here = readlinkSync('/proc/self/ns/net')
-  const written = text.replaceAll(/net:\[\d+\]/g, here).replaceAll(/("bootId":\s*)"[^"]*"/g, `$1"${bootId()}"`)
-  if (isOfDead === true) return written
-  return written.replace(/("netns":\{"path":"([^"]*)","inode":)\d+/, (all, start: string, path: string) => {
-    const name = namedNetns(path)
-    return name === undefined ? all : `${start}${statSync(makeNetns(name)).ino}`
-  })
+/** Nothing behind it answers. */
+function makeUplink(mtu: number): void {
+  must('ip', ['link', 'add', 'name', 'up0', 'mtu', `${mtu}`, 'type', 'veth', 'peer', 'name', 'far0', 'mtu', `${mtu}`])
+  for (const link of ['lo', 'far0', 'up0']) must('ip', ['link', 'set', link, 'up'])
+  must('ip', ['address', 'add', '192.0.2.2/24', 'dev', 'up0'])
+  must('ip', ['route', 'add', 'default', 'via', '192.0.2.1'])
+  // A kernel without IPv6 has none.
+  for (const words of ['address add 2001:db8:0:2::2/64 dev up0 nodad', '-6 route add default via 2001:db8:0:2::1'])
+    spawnSync('ip', words.split(' '))
 }
 
 /** The name that ip-netns(8) has for a namespace's path. */
@@ -165,74 +111,12 @@ function namedNetns(path: string): string | undefined {
   return /^(?:\/var)?\/run\/netns\/([A-Za-z\d_][\w.-]{0,200})$/.exec(path)?.[1]
 }
 
-/** The path of the namespace, which is made if it is not there. */
-function makeNetns(name: string): string {
-  const path = `/run/netns/${name}`
-  if (!existsSync(path)) must('ip', ['netns', 'add', name])
-  return path
-}
-
-/** Live pods have their links again, with the recorded addresses, and the node has their rules. */
-function makeLivePods(): void {
-  const all = allRecords().flatMap(({ record: { netns, spec } }) => {
-    const name = namedNetns(netns.path)
-    return name === undefined || netnsState(netns) !== 'live' ? [] : [{ name, spec }]
-  })
-  for (const { name, spec } of all) if (spec !== undefined) makePair(name, spec)
-  const { file, args } = thisProgram()
-  if (all.length > 0) spawnSync(file, [...args, 'restore'], { env: { PATH: pathWithTools() } })
-}
-
-/** An uplink is an end of a veth pair: nothing behind it answers. */
-function makeLinks(node: NodeWorld | undefined): void {
-  for (const { name, mtu, isBridge, isUplink, isDown, addresses } of node?.links ?? []) {
-    requireLinkName(name)
-    if (isBridge) must('ip', ['link', 'add', 'name', name, 'type', 'bridge'])
-    else makeVeth([], name)
-    if (mtu !== undefined) ip(['link', 'set', name, 'mtu', `${mtu}`])
-    if (!isDown) must('ip', ['link', 'set', name, 'up'])
-    for (const address of addresses)
-      ip(['address', 'add', address, 'dev', name, ...(familyOf(address) === 6 ? ['nodad'] : [])])
-    const global = addresses.filter((address) => !address.startsWith('fe80'))
-    const families = new Set(global.map((address) => `-${familyOf(address)}`))
-    if (isUplink) for (const family of families) ip([family, 'route', 'add', 'default', 'dev', name])
-  }
-}
-
-/** The links of bridge and ptp pods, as trestle made them; other modes have none on the node. */
-function makePair(netns: string, { host, pod, mtu, ips, routes, defaultRoutes }: AttachmentSpec): void {
-  if (host === undefined || pod === undefined) return
-  for (const { name } of [host, pod]) requireLinkName(name)
-  const peer = ['peer', 'name', pod.name, 'address', pod.mac, 'mtu', `${mtu}`, 'netns', netns]
-  must('ip', ['link', 'add', 'name', host.name, 'address', host.mac, 'mtu', `${mtu}`, 'type', 'veth', ...peer])
-  must('ip', ['link', 'set', host.name, 'up'])
-  must('ip', ['-n', netns, 'link', 'set', pod.name, 'up'])
-  for (const { address } of ips)
-    ip(['-n', netns, 'address', 'add', address, 'dev', pod.name, ...(familyOf(address) === 6 ? ['nodad'] : [])])
-  for (const { dst, gw } of [...routes, ...defaultRoutes])
-    ip(['-n', netns, 'route', 'add', dst, ...(gw === undefined ? [] : ['via', gw]), 'dev', pod.name])
-}
-
-/** A pod that had links before its ADD has them again; a namespace that was not there is not there again. */
-function makePod({ call: { netns = '', isNetnsAbsent }, pod }: ReplayInput): string {
+/** The path of an empty namespace, as the record has it where that is one of ip-netns(8). */
+function makePod(netns: string): string {
   if (netns === '') return ''
-  const name = namedNetns(netns) ?? 'replay'
-  if (isNetnsAbsent) return namedNetns(netns) === undefined ? `/run/netns/${name}` : netns
-  const path = makeNetns(name)
-  const before = pod?.before ?? pod?.links.map(({ ifname }) => ifname) ?? []
-  for (const ifname of before.filter((each) => each !== 'lo')) {
-    requireLinkName(ifname)
-    makeVeth(['-n', name], ifname)
-  }
-  return namedNetns(netns) === undefined ? path : netns
-}
-
-let ends = 0
-
-function makeVeth(place: readonly string[], name: string): void {
-  const end = `end${ends++}`
-  must('ip', [...place, 'link', 'add', 'name', name, 'type', 'veth', 'peer', 'name', end, 'netns', farName])
-  must('ip', ['-n', farName, 'link', 'set', end, 'up'])
+  const name = namedNetns(netns)
+  must('ip', ['netns', 'add', name ?? 'replay'])
+  return name === undefined ? '/run/netns/replay' : netns
 }
 
 /** A runtime waits longer; a person does not. */
@@ -280,16 +164,6 @@ function kernelState(netns: string): ReplayRun['kernel'] {
 function linesOf(text: string | null): readonly string[] {
   const lines = (text ?? '').split('\n').map((line) => line.replace(/@if\d+|fe80::\S+|expires \S+/g, '').trimEnd())
   return lines.filter((line) => line !== '')
-}
-
-function requireLinkName(name: string): void {
-  if (/^[^\s/:-][^\s/:]{0,14}$/.test(name)) return
-  throw new CniError('record-unreadable', `the record has the link ${JSON.stringify(name)}, which is no name of a link`)
-}
-
-/** Of what a record says, a part may not fit this kernel: the call tells. */
-function ip(args: readonly string[]): void {
-  spawnSync('ip', args, { encoding: 'utf8' })
 }
 
 /** `fd`: descriptor 3 of the program. */

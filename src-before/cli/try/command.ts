@@ -68,12 +68,9 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   }
 }
 
-/**
- * The log is a file of the node: calls for throw-away pods do not belong there. A master is an interface of the node:
- * without one the uplink is it.
- */
+/** A master is an interface of the node: without one the uplink is it. */
 function forLab({ plugins, ...network }: NetworkList): NetworkList {
-  const isKept = (key: string) => !['log', 'master'].includes(key.toLowerCase())
+  const isKept = (key: string) => key.toLowerCase() !== 'master'
   const cleared = plugins.map((plugin) => {
     if (!isOwnType(plugin.type)) return plugin
     const { type } = plugin

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept: by the switch file that `trestle record` and `trestle log` write, by the keys `record` and `log` of a
-// configuration, and failures unless they were switched off.
+// What is kept: by the switch file that `trestle record` writes, by the key `record` of a configuration, and failures
+// unless they were switched off.
 
 import { existsSync, rmSync } from 'node:fs'
 import { isObject, parseObject } from '../../cni/json.ts'
@@ -14,16 +14,9 @@ interface RecordSettings {
   readonly keep?: number
 }
 
-export interface LogSettings {
-  /** Absent: the default file. */
-  readonly file?: string
-  readonly isOtlp?: boolean
-}
-
 /** Absent parts are off. */
 export interface Settings {
   readonly record?: RecordSettings
-  readonly log?: LogSettings
 }
 
 /** `record.wrap` and `record.answer`. */
@@ -32,7 +25,7 @@ export interface StandIn {
   readonly answer?: Readonly<Record<string, unknown>>
 }
 
-/** Written by `trestle record` and `trestle log`. */
+/** Written by `trestle record`. */
 export function switchFile(root: string): string {
   return `${root}/recording.json`
 }
@@ -41,15 +34,15 @@ export function switchFile(root: string): string {
 export function readSwitch(root: string): Settings {
   const read = readText(switchFile(root))
   if (read === undefined || read === 'unreadable') return {}
-  const { record, log } = (parseObject(read.text) ?? {}) as Settings
-  return { ...(isObject(record) ? { record } : {}), ...(isObject(log) ? { log } : {}) }
+  const { record } = (parseObject(read.text) ?? {}) as Settings
+  return isObject(record) ? { record } : {}
 }
 
 /** The file is gone when nothing is on: a call then looks for its name alone. */
 export function writeSwitch(settings: { [K in keyof Settings]?: Settings[K] | undefined }): void {
   requireState()
   const file = switchFile(stateRoot())
-  if (settings.record === undefined && settings.log === undefined) rmSync(file, { force: true, recursive: true })
+  if (settings.record === undefined) rmSync(file, { force: true, recursive: true })
   else replaceText(file, `${JSON.stringify(settings)}\n`)
 }
 
@@ -64,13 +57,12 @@ export function areFailuresKept(root: string): boolean {
 
 /** The settings of a configuration. A value of another type is none: the verb refuses it. */
 export function settingsOf(conf: Readonly<Record<string, unknown>>): Settings & StandIn {
-  const [record, log] = [keyIn(conf, 'record'), keyIn(conf, 'log')]
+  const record = keyIn(conf, 'record')
   const fields = isObject(record) ? record : {}
   const [keep, wrap, answer] = [typeof record === 'number' ? record : fields['keep'], fields['wrap'], fields['answer']]
   const isOn = record === true || isObject(record) || (typeof record === 'number' && record > 0)
   return {
     ...(isOn ? { record: typeof keep === 'number' && keep > 0 ? { keep } : {} } : {}),
-    ...(log === true ? { log: {} } : typeof log === 'string' && log.startsWith('/') ? { log: { file: log } } : {}),
     ...(typeof wrap === 'string' ? { wrap } : {}),
     ...(isObject(answer) ? { answer } : {}),
   }

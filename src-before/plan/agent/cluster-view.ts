@@ -161,7 +161,7 @@ interface Earlier {
 }
 
 function moved(self: string, earlier: readonly string[], own: readonly string[]): Problem {
-  const text = `pods here have addresses of ${earlier.join(', ')}, new ones of ${own.join(', ')}: drain the node`
+  const text = `pods here have addresses of ${earlier.join(', ')}, new ones of ${own.join(', ')}: drain this node, then delete its remaining pods or reboot it`
   return { id: 'MovedPodCIDR', node: self, text }
 }
 

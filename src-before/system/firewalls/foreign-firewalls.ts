@@ -64,7 +64,7 @@ export async function foreignChains(run: Run): Promise<readonly ForeignChain[]> 
   if (listed.code !== 0) {
     const missing = refusedFor(listed.stderr)
     const reason = `${oneLine(listed.stderr)}${missingNote(missing)}`
-    throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${reason}`, {
+    throw new CniError('network-not-seen', `cannot look for chains that drop: ${reason}`, {
       details:
         `nft ${listArguments.ofChains.join(' ')}; ` +
         `${missing?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,

@@ -20,7 +20,7 @@ export function refuseListeners(ports: readonly HostPort[]): void {
   const [first] = findListeners(ports)
   if (first === undefined) return
   const { what, where } = textsOf(first)
-  throw new CniError('port-listened-on', `${what} is taken: a process of the node listens on ${where}`, {
+  throw new CniError('port-reserved', `${what} is taken: a process of the node listens on ${where}`, {
     details:
       `\`ss -lnp sport = :${first.port.hostPort}\` shows it; use another port, or ` +
       `set portmap.onListening to "warn"`,

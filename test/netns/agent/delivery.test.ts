@@ -9,7 +9,6 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   readlinkSync,
   rmSync,
   writeFileSync,
@@ -192,28 +191,6 @@ describe('programs whose files or formats others on the host share', () => {
     await api.order({ put: [nodeObject('three', { cidrs: ['10.244.3.0/24'], addresses: ['192.0.2.13'] })] })
     const peers = () => host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
     await until(() => peers().includes('10.244.3.0/24'), 'the range of node three in a set')
-  })
-
-  it('asks the firewalld of the host by its own command, and puts the bridge into its zone', async () => {
-    addProgram('sh')
-    copyFileSync(`${root}${execaSync('which', ['sh']).stdout}`, `${root}/sh`)
-    chmodSync(`${root}/sh`, 0o755)
-    const running = start(withBroken())
-    await running.seen(isReady, 'ready')
-    attach()
-    await running.end()
-    // In no zone yet.
-    const script = '#!/sh\necho "$*" >>/asked\ncase "$*" in *--get-zone-of*) exit 2 ;; esac\n'
-    mkdirSync(`${root}/usr/bin`, { recursive: true })
-    writeFileSync(`${root}/usr/bin/firewall-cmd`, script, { mode: 0o755 })
-    const again = start(['env'])
-    const asked = () => (existsSync(`${root}/asked`) ? readFileSync(`${root}/asked`, 'utf8') : '')
-    await again.seen(isReady, 'ready')
-    await until(
-      () => /--zone=trusted.*cni0/.test(asked()),
-      () => `the bridge in a zone: ${asked()}`,
-    )
-    expect(asked()).toContain('--state')
   })
 })
 

@@ -34,17 +34,17 @@ function readiness(): { readonly status: number; readonly text: string } {
 
 it('writes what the template says, follows it, and keeps the last one that was right', async () => {
   versions = 0
-  put(own({ mtu: 1400, firewall: { hostAccept: 'established' } }))
+  put(own({ mtu: 1400, firewall: { hostAccept: 'off' } }))
   const running = node.start(['--template', template()])
   await running.seen(isReady, 'ready')
-  const first = { type: 'trestle', podcidr: '10.244.1.0/24', mtu: 1400, firewall: { hostAccept: 'established' } }
+  const first = { type: 'trestle', podcidr: '10.244.1.0/24', mtu: 1400, firewall: { hostAccept: 'off' } }
   expect(plugin()).toMatchObject(first)
   const pod = node.host.pod('a')
   const conf = { ...plugin(), cniVersion: '1.1.0', name: 'pods' }
   expect(node.host.cni('ADD', conf, { id: 'a', netns: pod }).code).toBe(0)
   expect(JSON.parse(node.host.inPod(pod, 'ip', ['-j', 'link', 'show', 'eth0']).stdout)[0].mtu).toBe(1400)
 
-  put(own({ mtu: 1300, firewall: { hostAccept: 'established' } }))
+  put(own({ mtu: 1300, firewall: { hostAccept: 'off' } }))
   await until(() => plugin().mtu === 1300, 'the new MTU')
   await running.seen(({ problem }) => problem === 'MtuChanged', 'the problem of the pod that runs')
 

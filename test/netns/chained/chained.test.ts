@@ -36,7 +36,7 @@ function add<Conf extends object>(conf: Conf, to = pod) {
 
 describe('chained', () => {
   it('passes prevResult on, keys that it does not know included', () => {
-    const prevResult = { ...pod.prevResult, 'x.test/more': { a: [1] }, routes: [{ dst: '10.0.0.0/8', priority: 0 }] }
+    const prevResult = { ...pod.prevResult, 'x.test/more': { a: [1] }, routes: [{ dst: '10.0.0.0/8', priority: 5 }] }
     expect(add(idle, { ...pod, prevResult }).prevResult).toEqual({ ...prevResult, cniVersion: '1.1.0' })
   })
 

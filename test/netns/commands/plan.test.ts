@@ -1,40 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `trestle plan` prints is what an ADD and a DEL run: every process that takes input or changes flows, byte for
-// byte, per tool and in order.
+// What `trestle plan` prints is what an ADD and a DEL run: every process that changes something, byte for byte, per
+// tool.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { runLine } from '../../support/outcome.ts'
-import { lastNames } from '../../support/state-layout.ts'
-
-interface Batch {
-  readonly tool: string
-  readonly in: 'host' | 'pod'
-  readonly stdin?: string
-  readonly evidence?: object
-}
 
 let host: Host
+/** Plans are made there: nothing has run. */
+let other: Host
 let tools: ReturnType<typeof openFaults>
 
 beforeEach(() => {
-  host = openHost()
-  for (const words of ['link add up0 type veth peer name up1', 'link set up0 up'])
-    expect(host.run('ip', words.split(' ')).code).toBe(0)
+  ;[host, other] = [openHost(), openHost()]
+  for (const each of [host, other])
+    for (const line of ['link add up0 type veth peer name up1', 'link set up0 up']) runLine(each, `ip ${line}`)
   tools = openFaults()
 })
 
 afterEach(() => {
-  host.close()
-  tools.close()
+  for (const each of [host, other, tools]) each.close()
 })
 
 const net = (more: object) => ({ cniVersion: '1.1.0', name: 'n', type: 'trestle', ...more })
-const everything = {
+const limits = {
   bandwidth: { ingressRate: 8_000_000, egressRate: 4_000_000, egressBurst: 800_000 },
   tuning: { sysctl: { 'net.core.somaxconn': '200' }, txQLen: 500 },
+}
+const everything = {
+  ...limits,
   runtimeConfig: {
     portMappings: [
       { hostPort: 8080, containerPort: 80, protocol: 'tcp' },
@@ -44,44 +40,43 @@ const everything = {
 }
 const ranges = [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]]
 const ptp = { mode: 'ptp', ipMasq: true, ipam: { type: 'host-local', ranges } }
+const podcidr = ['10.9.0.0/24', 'fd00:9::/64']
 
 const modes: readonly (readonly [string, object])[] = [
   ['bridge', net({ podcidr: '10.9.0.0/24' })],
-  [
-    'bridge, dual-stack, with everything',
-    net({ podcidr: ['10.9.0.0/24', 'fd00:9::/64'], macspoofchk: true, ...everything }),
-  ],
+  ['bridge, dual-stack, with everything', net({ podcidr, macspoofchk: true, ...everything })],
   ['bridge, without addresses', net({})],
   ['ptp', net(ptp)],
   ['ptp, with everything', net({ ...ptp, ...everything })],
-  [
-    'macvlan',
-    net({ mode: 'macvlan', master: 'up0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'], tuning: everything.tuning }),
-  ],
-  [
-    'host-device',
-    net({ mode: 'host-device', device: 'up0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'], tuning: everything.tuning }),
-  ],
+  ['macvlan', net({ mode: 'macvlan', master: 'up0', podcidr, tuning: limits.tuning })],
   ['loopback', net({ mode: 'loopback' })],
 ]
+/** One pod at a time has the device. */
+const device = net({ mode: 'host-device', device: 'up0', podcidr, tuning: limits.tuning })
 
-describe.each(modes)('mode %s', (_, conf) => {
-  it('runs what the plans of its first ADD and of its DEL print', () => {
+it.each([...modes, ['host-device', device] as const])(
+  'mode %s runs the plans of its first ADD and its DEL',
+  (_, conf) => {
     const netns = host.pod('a')
     expect(ranBy('ADD', conf, netns)).toEqual(planned(conf, []))
     expect(ranBy('DEL', conf, netns)).toEqual(planned(conf, ['--del']))
+  },
+)
+
+describe.each(modes)('mode %s runs the plan of a later ADD', (_, conf) => {
+  beforeEach(() => {
+    const { runtimeConfig: __, ...other } = conf as { runtimeConfig?: object }
+    expect(host.cni('ADD', other, { id: 'other', netns: host.pod('other') }).code).toBe(0)
+    expect(host.cni('DEL', other, { id: 'other' }).code).toBe(0)
   })
 
-  it('runs what the plan of a later ADD prints, also after a flush of the rules', () => {
-    expect(host.cni('ADD', conf, { id: 'other', netns: host.pod('other') }).code).toBe(0)
-    expect(host.cni('DEL', conf, { id: 'other' }).code).toBe(0)
-    forgetLastGiven()
-    const [a, b] = [host.pod('a'), host.pod('b')]
-    expect(ranBy('ADD', conf, a)).toEqual(planned(conf, ['--later']))
-    expect(host.cni('DEL', conf, { id: 'example', netns: a }).code).toBe(0)
-    forgetLastGiven()
-    expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
-    expect(ranBy('ADD', conf, b)).toEqual(planned(conf, ['--flushed']))
+  it('where the network is set up', () => {
+    expect(ranBy('ADD', conf, host.pod('a'))).toEqual(planned(conf, ['--later']))
+  })
+
+  it('after a flush of the rules', () => {
+    runLine(host, 'nft flush ruleset')
+    expect(ranBy('ADD', conf, host.pod('a'))).toEqual(planned(conf, ['--flushed']))
   })
 })
 
@@ -117,82 +112,40 @@ it('runs the plans of a chained entry', () => {
   expect(ranBy('DEL', conf, netns)).toEqual(planned(conf, ['--del']))
 })
 
-/** The first address is the next one again, as in a plan. */
-function forgetLastGiven(): void {
-  host.run('find', [host.stateDir, '-name', lastNames, '-delete'])
-}
-
 /** What a call gave its tools: by command, the input of each process in their order. */
 function ranBy(verb: 'ADD' | 'DEL', conf: object, netns: string, path?: string): Readonly<Record<string, unknown>> {
   tools.reset()
   const call = { id: 'example', netns, env: { PATH: tools.path }, ...(path ? { path } : {}) }
   const { code, stdout } = host.cni(verb, conf, call)
   expect({ code, ...(code === 0 ? {} : { stdout }) }).toEqual({ code: 0 })
-  return byCommand(
-    tools
-      .seen()
-      .filter(isChange)
-      .map((seen) => [commandOf(seen), seen.lines.join('\n')]),
-  )
+  const changes = tools.seen().filter(isChange)
+  return byCommand(changes.map(({ tool, args, lines }) => [`${tool} ${args}`, lines.join('\n')]))
 }
 
-/** Looks are not printed: they take questions, and change nothing. */
+/** Looks are not printed: they ask, and change nothing. */
 function isChange({ args, lines, tool }: ToolCall): boolean {
-  if (tool === 'conntrack') return true
-  // The test's own way into the node.
-  if (args.includes('/run/netns/')) return false
-  return lines.length > 0 && !args.includes('-force')
+  // The second is the test's own way into the node.
+  return tool === 'conntrack' || (!args.includes('/run/netns/') && lines.length > 0 && !args.includes('-force'))
 }
 
-/** The batch file of several deletions has a name of its own. */
-function commandOf({ tool, args }: ToolCall): string {
-  return tool === 'conntrack' ? `conntrack ${args}` : `${tool} ${args}`
+interface Batch {
+  readonly command: string
+  readonly stdin: string
 }
 
 function planned(conf: object, options: readonly string[]): Readonly<Record<string, unknown>> {
-  const finished = host.run(trestle, ['plan', ...options, '-o', 'json'], JSON.stringify(conf))
+  const finished = other.run(trestle, ['plan', ...options, '-o', 'json'], JSON.stringify(conf))
   expect(finished.stderr).toBe('')
-  const { batches, plans } = JSON.parse(finished.stdout) as { batches: Batch[]; plans: readonly PlanJson[] }
-  const inputs = batches.flatMap((batch) => (batch.stdin ? [[commandFor(batch), batch.stdin.trimEnd()] as const] : []))
-  const flows = plans
-    .flatMap(({ stages }) => stages.flatMap(({ run }) => (run.kind === 'flows' ? [run] : [])))
-    .flatMap(({ verb, flows: all }) => all.map((each) => [flowCommand(verb, each), ''] as const))
-  return byCommand([...inputs, ...flows])
+  const { batches } = JSON.parse(finished.stdout) as { batches: readonly Batch[] }
+  const isTool = ({ command }: Batch) => /^(?:ip|nft|tc|bridge|sysctl|nsenter|conntrack) /.test(command)
+  return byCommand(batches.filter(isTool).map(({ command, stdin }) => [command, stdin.trimEnd()]))
 }
 
-interface FlowRun {
-  readonly kind: 'flows'
-  readonly verb: 'list' | 'delete'
-  readonly flows: readonly { readonly family: number; readonly selections: readonly (readonly string[])[] }[]
-}
-interface PlanJson {
-  readonly stages: readonly { readonly run: FlowRun | { readonly kind: 'batch' } }[]
-}
-
-function flowCommand(verb: string, { family, selections }: FlowRun['flows'][number]): string {
-  return `conntrack ${verb === 'list' ? '-L' : '-D'} -f ipv${family} ${selections[0]?.join(' ')}`
-}
-
-function commandFor({ tool, in: place, evidence }: Batch): string {
-  const commands: Readonly<Record<string, string>> = {
-    ip: 'ip -j -batch -',
-    ip6: 'ip -6 -j -batch -',
-    tc: 'tc -batch -',
-    bridge: 'bridge -batch -',
-    sysctl: 'sysctl -q -p -',
-    nft: evidence === undefined ? 'nft -t -f -' : 'nft -e -t -f -',
-  }
-  const command = commands[tool] ?? tool
-  return place === 'pod' ? `nsenter --net=/proc/self/fd/3 -- ${command}` : command
-}
-
-/** A DEL takes a link group with its process id. Elements of two tables are said side by side, in any order. */
+/** A DEL takes a link group with its process id. Tools run side by side, in any order. */
 function byCommand(inputs: readonly (readonly [string, string])[]): Readonly<Record<string, unknown>> {
   const plain = (text: string) => text.replace(/group 0x[0-9a-f]+|group \d{6,}/g, 'group OWN')
-  const isBeside = (text: string) => text.startsWith('add element')
-  const inOrder = (a: string, b: string) => (isBeside(a) && isBeside(b) ? a.localeCompare(b) : 0)
   const grouped = Map.groupBy(inputs, ([command]) => command)
   return Object.fromEntries(
-    [...grouped].map(([command, all]) => [command, all.map(([, text]) => plain(text)).sort(inOrder)]),
+    [...grouped].map(([command, all]) => [command, all.map(([, text]) => plain(text)).toSorted()]),
   )
 }

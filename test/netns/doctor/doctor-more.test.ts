@@ -7,7 +7,6 @@ import { type DoctorNode, openDoctorNode, podArgs } from '../../support/doctor-n
 import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { stateOf } from '../../support/state-layout.ts'
-import { attach } from '../../support/traffic/pods.ts'
 import { serve } from '../../support/traffic/traffic.ts'
 
 let node: DoctorNode
@@ -58,25 +57,6 @@ describe('the configuration', () => {
   it('an empty directory is one finding', () => {
     rmSync(`${node.configDir}/10-pods.conflist`)
     expect(node.doctor().ids).toEqual(['dir-empty'])
-  })
-})
-
-describe('a gateway that an edit with forceAddress has replaced', () => {
-  const ipam = { type: 'trestle', subnet: '10.240.0.0/24', gateway: '10.240.0.254' }
-  it.each([
-    ['by another one', { podcidr: '10.240.0.0/24' }, { ipam }, '10.240.0.1/24'],
-    ['by the same of a smaller range', { podcidr: '10.240.0.0/16' }, { podcidr: '10.240.0.0/24' }, '10.240.0.1/16'],
-  ])('is told of the pods that had it, %s', (_, before, after, gateway) => {
-    const base = { cniVersion: '1.1.0', name: 'pods', type: 'trestle', isDefaultGateway: true, ipMasq: true }
-    const edited = { ...base, ...after, forceAddress: true }
-    attach(node, { ...base, ...before, runtimeConfig: { ips: ['10.240.0.9'] } }, { id: 'inside' })
-    if (gateway.endsWith('/16'))
-      attach(node, { ...base, ...before, runtimeConfig: { ips: ['10.240.5.5'] } }, { id: 'outside' })
-    attach(node, edited, { id: 'young' })
-    node.write('10-pods.conflist', { cniVersion: '1.1.0', name: 'pods', plugins: [edited] })
-    const { ids, findings } = node.doctor()
-    expect(ids).toEqual(['gateway-replaced'])
-    expect(findings[0]?.seen).toBe(`its gateway ${gateway} is not on the bridge any more`)
   })
 })
 

@@ -94,7 +94,7 @@ describe('doctor', () => {
     expect(stdout).toContain('pods of trestle: not known\n')
     done(`mv ${node.stateDir} ${node.root}/lost`)
     const lost = node.doctor()
-    expect(lost.findings.map(({ id }) => id).toSorted()).toEqual(['state-lacks', 'unsure'])
+    expect(new Set(lost.findings.map(({ id }) => id))).toEqual(new Set(['state-lacks', 'unsure']))
     done(lost.findings.find(({ id }) => id === 'state-lacks')?.run ?? 'exit 9')
     expect(node.doctor().findings.map(({ id }) => id)).toEqual(['record-partial'])
   })

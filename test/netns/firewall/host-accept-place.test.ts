@@ -9,7 +9,7 @@ import { answer, ask, askOnce } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
-import { outside, pings } from '../../support/traffic/traffic.ts'
+import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], firewall: {}, removeWhenEmpty: true })
@@ -90,6 +90,15 @@ describe('in FORWARD of iptables-nft', () => {
     run(`${program} -I FORWARD 2 -j DROP`)
     restore(host)
     expect(rulesOf(program).slice(1)).toEqual([accept, '-A FORWARD -j DROP', expect.stringContaining('--dport 23')])
+  })
+
+  it('is put by restore where a firewall that started after the pods drops', () => {
+    const pod = attach(host, conf)
+    run(`${program} -P FORWARD DROP`)
+    expect(pingsOnce(host, pod.netns, outside.far4)).toBe(false)
+    restore(host)
+    expect(rulesOf(program)).toEqual([accept])
+    expect(pings(host, pod.netns, outside.far4)).toBe(true)
   })
 
   it('is not in DOCKER-USER, nor anywhere when that drops everything', () => {

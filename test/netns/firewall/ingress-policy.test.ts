@@ -163,11 +163,13 @@ describe('two networks on one bridge', () => {
     const weak = { ...confOf('weak', 1, 'same-bridge'), bridge: 'br-strict' }
     const [a, b] = [await pod(strict, 'a', 8001), await pod(strict, 'b', 8002)]
     const c = await pod(weak, 'c', 8003)
+    const d = await pod(weak, 'd', 8004)
     expect(ways(a.pod, b, false), 'among themselves').toEqual([])
     expect(ways(c.pod, a, false), 'from the other network').toEqual([])
     for (const [conf, each] of [
       [strict, a],
       [weak, c],
+      [weak, d],
     ] as const)
       expectSilent(later(host, 'CHECK', { conf, pod: each.pod }))
   })

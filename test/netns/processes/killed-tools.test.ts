@@ -196,6 +196,7 @@ describe('an ADD that was killed while its tools were held up', () => {
   })
 
   it('from another pid namespace nothing is ended: DEL is 11', async () => {
+    expectSilent(host.cni('DEL', conf, attach(host, conf, { id: 'before' }).call))
     const killed = await killedAdd(['ip'], { seconds: 25 })
     const words = Object.entries({
       ...killed.env,

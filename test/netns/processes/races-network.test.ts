@@ -64,9 +64,13 @@ describe('shared parts', () => {
     const going = { ...other, removeWhenEmpty: true }
     attach(host, plain, { id: 'seed' })
     const last = attach(host, going, { id: 'last' })
-    await addBeside(plain, { tool: 'nft', text: '10.241' }, () => {
-      expectSilent(later(host, 'DEL', { conf: going, pod: last }))
+    expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
+    const started: { deleting?: ReturnType<typeof startCni> } = {}
+    await addBeside(plain, { tool: 'nft', text: '10.241' }, async () => {
+      started.deleting = startCni(host, 'DEL', { conf: going, ...last.call })
+      await endsOrWaits(started.deleting)
     })
+    expect((await started.deleting)?.code).toBe(0)
     const rules = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
     expect(rules).toContain('10.240.0.0/24')
     expect(rules).not.toContain('10.241')

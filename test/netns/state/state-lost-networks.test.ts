@@ -23,9 +23,12 @@ describe('state that was removed under live pods of several networks', () => {
   })
   afterEach(() => host.close())
 
+  /** The elements of all sets, in an order of their own: nft's is not always the same. */
   const elements = (): string => {
     const { stdout } = host.run('nft', ['list', 'table', 'inet', 'trestle'])
-    return stdout.slice(0, stdout.indexOf('chain ')).replace(/\s+/g, ' ')
+    const sets = stdout.matchAll(/(?:set|map) (\S+) \{[^}]*?elements = \{([^}]*)\}/g)
+    const all = [...sets].flatMap(([, set, body = '']) => body.split(',').map((each) => `${set} ${each.trim()}`))
+    return all.sort().join('\n')
   }
   const restore = () => host.run('env', [stateWord(host), trestle, 'restore'])
 

@@ -65,9 +65,7 @@ describe('gc beside another call', () => {
       rmSync(address)
       linkSync(state.pending('new'), address)
       gate.open()
-      const { code, stdout } = await collecting
-      expect(code, stdout).toBe(0)
-      expect(stdout).toContain('10.240.0.77')
+      expect((await collecting).stdout).toContain('10.240.0.77')
       expect(state.names('addresses')).toContain('10.240.0.77')
     } finally {
       gate.close()

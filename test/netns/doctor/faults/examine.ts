@@ -9,14 +9,6 @@ import { trestle } from '../../../support/host.ts'
 import type { Pod } from '../../../support/traffic/pods.ts'
 import { type Fault, type NodeKind, nodeKinds } from './fault.ts'
 
-/** What each command said of a fault. `explain`: undefined where nothing prints an error in that state. */
-export interface Row {
-  readonly what: string
-  readonly doctor: readonly string[]
-  readonly lint: readonly string[]
-  readonly explain: readonly string[] | undefined
-}
-
 /** A node with its pods, to be used again while it is as it was. */
 export interface Bench extends FaultBench {
   readonly pods: readonly Pod[]
@@ -66,22 +58,22 @@ export function giveTools({ tools, node, pods }: Bench): void {
   ])
 }
 
-/** Makes the fault, and expects of each command what the fault says; the matrix has what they said. */
-export function examine(bench: Bench, fault: Fault): Row {
+/** Makes the fault, and expects of each command what the fault says. */
+export function examine(bench: Bench, fault: Fault): void {
   giveTools(bench)
   done(bench, fault.make)
   const found = bench.node.doctor()
   const lint = bench.lint().ids
-  const row = { what: fault.what, doctor: [...new Set(found.ids)].toSorted(), lint }
   const printed = printedIn(bench, fault)
   const explained: Said | undefined = printed === undefined ? undefined : bench.explain(printed)
-  expect.soft(row.doctor, JSON.stringify(found.findings, undefined, 1)).toEqual(fault.doctor.toSorted())
-  expect.soft(row.lint).toEqual([...(fault.lint ?? [])].toSorted())
+  expect
+    .soft([...new Set(found.ids)].toSorted(), JSON.stringify(found.findings, undefined, 1))
+    .toEqual(fault.doctor.toSorted())
+  expect.soft(lint).toEqual([...(fault.lint ?? [])].toSorted())
   // Without cnitool no ADD says anything.
   if (fault.says !== 'ADD' || printed !== undefined) expect.soft(explained?.ids, printed).toEqual(fault.explain)
   if (fault.names !== undefined) expect.soft(`${found.findings[0]?.on} ${found.findings[0]?.seen}`).toMatch(fault.names)
   cure(bench, fault, found.findings.find(({ id }) => id === fault.doctor[0])?.run)
-  return { ...row, explain: explained?.ids }
 }
 
 /** What is printed in that state; nothing where CHECK finds nothing wrong, and a new pod gets its network. */

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults that users met, each made by a script: doctor, lint and explain call it by its id, and by no other; the cure that
-// is printed is run as it stands, and pods have traffic. A fifth of them, by seed; all with TRESTLE_TEST_FULL=1. Prints
-// the matrix.
+// is printed is run as it stands, and pods have traffic. A fifth of them, by seed; all with TRESTLE_TEST_FULL=1.
 
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { shuffled } from '../../../support/seeded.ts'
 import { missingPlugins } from '../../../support/upstream.ts'
 import { allFaults } from './all.ts'
-import { type Bench, examine, isAsBefore, openBench, type Row } from './examine.ts'
+import { type Bench, examine, isAsBefore, openBench } from './examine.ts'
 import { type Fault, type NodeKind, nodeKinds } from './fault.ts'
-import { matrixText } from './matrix.ts'
 
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
@@ -21,7 +19,6 @@ const kindOf = ({ on = 'bridge' }: Fault): NodeKind => on
 const faults = some.toSorted((a, b) => order.indexOf(kindOf(a)) - order.indexOf(kindOf(b)))
 console.log(`faults: TRESTLE_TEST_SEED=${seed}, ${faults.length} of ${allFaults.length}`)
 
-const rows: Row[] = []
 let current: { readonly kind: NodeKind; readonly bench: Bench } | undefined
 
 /** The node of the fault before, or a new one. */
@@ -42,7 +39,6 @@ beforeAll(() => void execaSync('mount', ['-t', 'tmpfs', 'tmpfs', '/etc/sysctl.d'
 afterAll(() => {
   close()
   execaSync('umount', ['/etc/sysctl.d'])
-  console.log(matrixText(rows))
 })
 
 describe('faults', () => {
@@ -60,7 +56,7 @@ describe('faults', () => {
     const bench = benchFor(kindOf(fault))
     let isGood = false
     try {
-      rows.push(examine(bench, fault))
+      examine(bench, fault)
       isGood = isAsBefore(bench, fault)
     } finally {
       if (!isGood) close()

@@ -2,6 +2,7 @@
 // State that was damaged, and addresses and ports that are held for nobody or are all in use.
 
 import { startedLongAgo } from '../../../support/faults/process-identities.ts'
+import { attachmentDigest, networkDigest } from '../../../support/link-names.ts'
 import { networkStateAt, shellStateDir, stateFilesAt } from '../../../support/state-layout.ts'
 import type { Fault } from './fault.ts'
 
@@ -10,29 +11,17 @@ const { damaged } = stateFilesAt(state)
 const pods = networkStateAt(state, 'pods')
 /** What was made before the machine started last: nobody waits for it. */
 const long = '202001010000'
+/** The comment of an element of a pod that nothing else tells of. */
+const gone = { network: 'pods', containerId: 'gone', ifName: 'eth0', role: 'main' }
+const commentOfGone = `${networkDigest('pods')} ${attachmentDigest(gone)}`
 
 export const stateFaults: readonly Fault[] = [
-  {
-    what: 'a reservation removed',
-    source: 'k3s-io/k3s#7078',
-    // By its holder: a pod that a cure made anew has another address than the first.
-    make: `rm $(grep -l "$ID" ${pods.address('10.*')})`,
-    doctor: ['state-lacks'],
-    names: '10.240.0.2',
-    explain: ['attachment-differs'],
-  },
   {
     what: 'a record cut short by a power loss',
     source: 'containerd/containerd#8197',
     make: `: >${pods.finished('$ID')}`,
     doctor: ['state-lacks'],
     explain: ['attachment-differs'],
-  },
-  {
-    what: 'what the network shares cut short',
-    source: 'aws/amazon-vpc-cni-k8s#2283',
-    make: `: >${pods.shared}`,
-    doctor: ['state-lacks'],
   },
   {
     what: 'all state removed under live pods',
@@ -61,7 +50,7 @@ export const stateFaults: readonly Fault[] = [
   {
     what: 'an element for a pod that no record names',
     source: 'containernetworking/plugins#810',
-    make: 'nft add element inet trestle self4 { 10.240.0.99 . 10.240.0.99 }',
+    make: `nft 'add element inet trestle self4 { 10.240.0.99 . 10.240.0.99 comment "${commentOfGone}" }'`,
     doctor: ['orphans'],
     names: '10.240.0.99',
   },
@@ -84,7 +73,7 @@ export const stateFaults: readonly Fault[] = [
     doctor: ['not-ready-state'],
     names: 'full',
     says: 'ADD',
-    explain: ['state-not-kept'],
+    explain: ['file-refused'],
     cure: `rm ${damaged}`,
     tidy: `umount ${state}`,
   },

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of a node on which nothing is wrong: a network of trestle with one pod, containerd, a default route.
 
-import type { KernelFacts, NodeFacts, PluginFacts, RuntimeFacts, StateFacts } from '../../../../src-before/cli/doctor/facts.ts'
+import type {
+  KernelFacts,
+  NodeFacts,
+  PluginFacts,
+  RuntimeFacts,
+  StateFacts,
+} from '../../../../src-before/cli/doctor/facts.ts'
 
 export const runtime: RuntimeFacts = {
   name: 'containerd',
@@ -30,19 +36,14 @@ export const kernel: KernelFacts = {
 
 export const state: StateFacts = {
   differences: [],
-  state: [],
   accepts: [],
-  lost: [],
+  lacks: [],
   partial: [],
-  replaced: [],
-  elsewhere: [],
+  lost: [],
   pods: [],
   podsNotSeen: [],
   pendingCleanups: [],
-  attachments: [],
-  reservations: [],
-  orphans: [],
-  inTheWay: [],
+  garbage: [],
   damaged: [],
   ports: [],
   mtus: [{ pod: 'default/web', mtu: 1500 }],

@@ -6,7 +6,13 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts, TailPlace } from '../../../../src-before/cli/doctor/facts.ts'
+import type {
+  FirewallFacts,
+  KernelFacts,
+  NodeFacts,
+  StateFacts,
+  TailPlace,
+} from '../../../../src-before/cli/doctor/facts.ts'
 import { judge } from '../../../../src-before/cli/doctor/judge.ts'
 import { keptSettings } from '../../../../src-before/cli/doctor/kernel.ts'
 import { readIptablesMatches, readNftMatches, within } from '../../../../src-before/cli/doctor/rule-matches.ts'
@@ -180,8 +186,8 @@ describe('doctor judges', () => {
         ...withState({
           differences: [
             { kind: 'bridge.add', dev: 'cni0', found: ['cni0 is missing'] },
-            { kind: 'port.master', dev: 'veth1', master: 'cni0', found: ['bridge of veth1 is none, not cni0'] },
-            { kind: 'port.flags', dev: 'veth1', found: ['hairpin of veth1 is off, not on'] },
+            { kind: 'link.set', dev: 'veth1', master: 'cni0', found: ['bridge of veth1 is none, not cni0'] },
+            { kind: 'link.set', dev: 'veth1', found: ['hairpin of veth1 is off, not on'] },
           ],
         }),
         kernel: { ...kernel, podRoutes: [{ pod: 'p', address: '10.240.0.2', expected: 'cni0', leavesBy: 'up0' }] },
@@ -193,31 +199,31 @@ describe('doctor judges', () => {
       withState({
         differences: [
           { kind: 'bridge.add', dev: 'cni0', found: ['cni0 is missing'] },
-          { kind: 'port.master', dev: 'veth2', master: 'br1', found: ['bridge of veth2 is none, not br1'] },
+          { kind: 'link.set', dev: 'veth2', master: 'br1', found: ['bridge of veth2 is none, not br1'] },
         ],
       }),
       ['error bridge-differs', 'error port-differs'],
     ],
     [
       'a lost route of a routed pod',
-      withState({ differences: [{ kind: 'hostroute.replace', dev: 'veth1', found: ['x'] }] }),
+      withState({ differences: [{ kind: 'route.add', dev: 'veth1', found: ['x'] }] }),
       ['error route-missing'],
     ],
     [
       'an alias that is gone, of a link that passes all packets',
-      withState({ differences: [{ kind: 'link.alias', dev: 'veth1', found: ['alias of veth1 is none, not x'] }] }),
+      withState({ differences: [{ kind: 'alias', dev: 'veth1', found: ['alias of veth1 is none, not x'] }] }),
       ['warning alias-missing'],
     ],
     [
       'the ifb of a limit gone with its alias',
       withState({
-        differences: ['ifb.add', 'link.alias'].map((kind) => ({ kind, dev: 'ifb1', found: ['ifb1 is missing'] })),
+        differences: ['ifb.add', 'alias'].map((kind) => ({ kind, dev: 'ifb1', found: ['ifb1 is missing'] })),
       }),
       ['warning limit-missing'],
     ],
     [
       'a lost limit',
-      withState({ differences: [{ kind: 'qdisc.tbf', dev: 'veth1', found: ['x'] }] }),
+      withState({ differences: [{ kind: 'bucket.set', dev: 'veth1', found: ['x'] }] }),
       ['warning limit-missing'],
     ],
     [
@@ -226,7 +232,21 @@ describe('doctor judges', () => {
       ['warning port-taken'],
     ],
     ['set-aside files', withState({ damaged: ['/run/trestle/damaged/x'] }), ['note state-damaged']],
-    ['another host', withState({ elsewhere: ['eth0 of container c'] }), ['note other-host']],
+    ['a record that is gone', withState({ lacks: ['the record of eth0 of container c'] }), ['warning state-lacks']],
+    ['a record that was found again', withState({ partial: ['eth0 of container c'] }), ['note record-partial']],
+    [
+      'what is left of dead pods, and what may be of a live one',
+      withState({
+        garbage: [
+          { part: 'attachments', text: 'eth0 of container c', verdict: 'collect', why: 'w', document: {} },
+          { part: 'reservations', text: 'address 10.1.0.2', verdict: 'collect', why: 'w', document: {} },
+          { part: 'orphans', text: 'link ifb1', verdict: 'collect', why: 'w', document: {} },
+          { part: 'orphans', text: 'link veth1', verdict: 'report', why: 'w', document: {} },
+          { part: 'orphans', text: 'link veth2', verdict: 'keep', why: 'w', document: {} },
+        ],
+      }),
+      ['warning dead-attachments', 'warning reservations-leaked', 'warning orphans', 'note unsure'],
+    ],
   ])('%s', (_, facts, ids) => {
     expect(idsOf(facts)).toEqual(ids)
   })
@@ -291,7 +311,7 @@ describe('doctor judges', () => {
     const run = 'sysctl -w net.ipv6.conf.up1/7.accept_ra=2 net.ipv6.conf.all.forwarding=1'
     expect(judge(off)).toMatchObject([{ id: 'forwarding-off', run }])
     const found = ['net.ipv6.conf.all.forwarding is 0, not 1']
-    const differences = [{ kind: 'forwarding.on', dev: '', found }]
+    const differences = [{ kind: 'forwarding', dev: '', found }]
     const own = { ...off, state: { ...state, differences } }
     expect(judge(own)).toMatchObject([{ id: 'forwarding-off', run: 'trestle restore' }])
   })
@@ -473,15 +493,6 @@ describe('doctor judges', () => {
     const unused = { ...other, otherBridge: { ...bridge, hasPorts: false } }
     const both = { ...healthy, networks: [unused], configurations: [used as never] }
     expect(idsOf(both)).toEqual(['warning config-shadowed', 'error bridge-other-address'])
-  })
-
-  it('a configuration that STATUS refuses: once, by what is wrong with it', () => {
-    const refused = { network: 'net', id: 'not-ready-network', message: 'not ready: in use', details: '' } as const
-    const facts = { ...healthy, readiness: [refused] }
-    expect(idsOf(facts)).toEqual(['error not-ready-network'])
-    const bridge = { name: 'cni0', addresses: ['10.250.0.1/24'], hasPorts: true }
-    const networks = healthy.networks.map((network) => ({ ...network, otherBridge: bridge }))
-    expect(idsOf({ ...facts, networks })).toEqual(['error bridge-other-address'])
   })
 
   it('an error of the log that goes on, one that is over, and one that is found elsewhere', () => {

@@ -12,8 +12,8 @@ import { runCli } from '../../../support/collect.ts'
 const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()
 
 /** The sources that make errors: not the table of ids, and not what only speaks of them. */
-const sources = globSync('src/**/*.ts').filter(
-  (file) => !/^src\/(?:cni\/model\/error-code\.ts|cli\/explain\/|cli\/lint\/)/.test(file),
+const sources = globSync('{src,src-before}/**/*.ts').filter(
+  (file) => !/^src-before\/(?:cni\/error-code\.ts|cli\/explain\/|cli\/lint\/)/.test(file),
 )
 
 describe('the ids', () => {

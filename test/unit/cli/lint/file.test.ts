@@ -57,7 +57,7 @@ describe('lint of a file', () => {
     )
     // Of a directory, of runtimes, of attachments, of the node: these have tests of their own.
     const others = '{directory*,runtimes,attachments,node,programs,yaml,source,predict,linted,command}'
-    const elsewhere = idsNamedIn(`src/cli/lint/${others}.ts`)
+    const elsewhere = idsNamedIn(`src-before/cli/lint/${others}.ts`)
     const missing = idsOfFamily('lint').filter((id) => !seen.has(id) && !elsewhere.has(id))
     expect(missing).toEqual([])
   })

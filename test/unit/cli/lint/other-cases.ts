@@ -156,13 +156,6 @@ export const otherCases: typeof cases = [
     ],
   ],
   [
-    'a log at a file that no log is',
-    upstream({ type: 'trestle', podcidr: '10.1.0.0/24', log: '/dev/null' }),
-    [
-      'log-refused "log" no log at "/dev/null": it is there, and no regular file that its owner alone can read and write (mode 0600, one link)',
-    ],
-  ],
-  [
     'a template of Calico',
     upstream({ type: 'calico', mtu: 1, kubernetes: { kubeconfig: '__KUBECONFIG_FILEPATH__' } }),
     [

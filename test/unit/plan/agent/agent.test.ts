@@ -12,8 +12,20 @@ import { readInvocation } from '../../../../src-before/cni/invocation.ts'
 import { readConfig } from '../../../../src-before/config/config.ts'
 import { encodeFile } from '../../../../src-before/model/kinds.ts'
 import { conflistText } from '../../../../src-before/plan/agent/conflist.ts'
-import { deletedByOthers, hadAccept, isPodGone, newsOfIp, newsOfNft } from '../../../../src-before/plan/agent/kernel-news.ts'
-import { decodeMemory, emptyMemory, rangesInUse, remember, withRangesOf } from '../../../../src-before/plan/agent/memory.ts'
+import {
+  deletedByOthers,
+  hadAccept,
+  isPodGone,
+  newsOfIp,
+  newsOfNft,
+} from '../../../../src-before/plan/agent/kernel-news.ts'
+import {
+  decodeMemory,
+  emptyMemory,
+  rangesInUse,
+  remember,
+  withRangesOf,
+} from '../../../../src-before/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src-before/plan/agent/problem.ts'
 
 const call = {
@@ -202,7 +214,7 @@ describe('conflistText', () => {
 
 describe('problems', () => {
   it('are those of the catalogue, and docs/kubernetes.md has the same table', () => {
-    const [, ...rows] = readFileSync('src/catalogue/agent.tsv', 'utf8').trim().split('\n')
+    const [, ...rows] = readFileSync('src-before/catalogue/agent.tsv', 'utf8').trim().split('\n')
     const columns = rows.map((row) => row.split('\t'))
     expect(columns.map(([event]) => event).sort()).toEqual([...problemIds].sort())
     const lines = columns.map(([event, meaning, cause, cure]) => `| \`${event}\` | ${meaning}: ${cause} | ${cure} |`)

@@ -2,7 +2,13 @@
 // What the agent knows of the routing table without a look: its own changes, and the kernel's word of them.
 
 import { describe, expect, it } from 'vitest'
-import { isEcho, type NodeRoute, planRoutes, type RouteChange, routesAfter } from '../../../../src-before/plan/agent/routes.ts'
+import {
+  isEcho,
+  type NodeRoute,
+  planRoutes,
+  type RouteChange,
+  routesAfter,
+} from '../../../../src-before/plan/agent/routes.ts'
 import { routeBatch } from '../../../../src-before/tools/node-routes.ts'
 
 const subnet: NodeRoute = { dst: '192.0.2.0/24', type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 }

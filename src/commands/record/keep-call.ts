@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written down of a call, with secrets masked. A bundle of its own: a call that succeeds and is not asked about
+// loads nothing of it.
+
+import type { Environment } from '../../cni/call.ts'
+import type { CallOutput } from '../../cni/dispatch.ts'
+import { parseObject } from '../../cni/json.ts'
+import { nowMs } from '../../process/clock.ts'
+import { type Execution, type Keeper, type SeenCall, type Settings, subjectOf } from '../../recording/recorder.ts'
+import { stateRoot } from '../../state/layout.ts'
+import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
+import { isSecretName, masked, maskedWords } from './secrets.ts'
+import { answerOfPlugin, givenAnswer } from './stand-in.ts'
+
+// build.mjs defines both; they are absent when the sources run unbundled.
+declare const TRESTLE_VERSION: string | undefined
+declare const TRESTLE_COMMIT: string | undefined
+
+/** The version of the format: a reader refuses a newer one. */
+const recordVersion = 1
+
+/** Nobody's network depends on a record: a full disk, or a file in a directory's place, ends it alone. */
+function keep(ring: RingName, call: SeenCall, calls?: number): void {
+  try {
+    const startedMs = Date.now() - nowMs()
+    const id = recordId(startedMs)
+    const verb = call.env['CNI_COMMAND'] ?? ''
+    keepRecord(stateRoot(), { ring, verb, id }, recordText(call, id, startedMs, mostBytesOf(ring)), calls)
+  } catch {
+    // See above.
+  }
+}
+
+/** Lines of JSON with secrets masked; texts are cut until it is short enough. */
+function recordText(call: SeenCall, id: string, startedMs: number, mostBytes: number): string {
+  for (let length = 64 * 1024; ; length = Math.floor(length / 4)) {
+    const text = linesOf(call, id, startedMs, length)
+      .map((line) => `${JSON.stringify(line)}\n`)
+      .join('')
+    if (text.length <= mostBytes || length < 64) return text
+  }
+}
+
+function linesOf(
+  { stdin, stderr, stdout, exitCode, env, executions }: SeenCall,
+  id: string,
+  startedMs: number,
+  length: number,
+): readonly object[] {
+  const cut = (text: string, most = length) =>
+    text.length <= most ? text : `${text.slice(0, most)}... (${text.length - most} more characters)`
+  const clean = (text: string) => masked(text.slice(0, 1024 * 1024))
+  const given = (name: string, text: string | undefined) =>
+    text === undefined || text === '' ? {} : { [name]: cut(clean(text)) }
+  const conf = parseObject(stdin ?? '') ?? {}
+  const version = typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION
+  const commit = typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT
+  const { code, msg } = exitCode === 0 ? {} : (parseObject(stdout) ?? {})
+  return [
+    { type: 'record', formatVersion: recordVersion, id, startedAt: new Date(startedMs).toISOString(), version, commit },
+    // A configuration is replayed: it is cut last.
+    {
+      type: 'call',
+      ...subjectOf(env, conf),
+      program: process.execPath,
+      ...variablesOf(env),
+      ...(stdin === undefined ? {} : { stdin: cut(clean(stdin), Math.max(length, 16 * 1024)) }),
+    },
+    ...executions.map(({ command, startMs, ms, stdin: input, output, failure }) => ({
+      type: 'exec',
+      argv: maskedWords([command.file, ...command.args]),
+      ...(command.netnsFd === undefined ? {} : { netns: 'pod' }),
+      ...given('stdin', input ?? (typeof command.stdin === 'string' ? command.stdin : undefined)),
+      ...given('stdout', output?.stdout),
+      ...given('stderr', output?.stderr),
+      ...(output?.code === undefined ? {} : { exit: output.code }),
+      ...(output?.signal === undefined ? {} : { signal: output.signal }),
+      ...(failure === undefined ? {} : { failure: masked(failure) }),
+      startMs: rounded(startMs),
+      ...(ms === undefined ? {} : { ms: rounded(ms) }),
+    })),
+    {
+      type: 'result',
+      exit: exitCode,
+      stdout: cut(clean(stdout), Math.max(length, 8 * 1024)),
+      stderr: cut(clean(stderr)),
+      ms: rounded(nowMs()),
+      ...(Number.isInteger(code) ? { code } : {}),
+      ...(typeof msg === 'string' ? { msg: masked(msg).slice(0, 2000) } : {}),
+    },
+  ]
+}
+
+/** Variables of the call with their values, of others the names: they may be anybody's. */
+function variablesOf(env: Environment) {
+  const all = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const isShown = ([name]: readonly [string, string]) => name.startsWith('CNI_') || name === 'PATH'
+  const shown = all
+    .filter(isShown)
+    .map(([name, text]) => [name, isSecretName(name) ? '***' : masked(text).slice(0, 8192)])
+  const otherEnv = all
+    .filter((each) => !isShown(each))
+    .map(([name]) => name.slice(0, 200))
+    .slice(0, 500)
+  return { env: Object.fromEntries(shown), otherEnv }
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100
+}
+
+/** What `record.wrap` or `record.answer` put in the verb's place. */
+async function answer(
+  { wrap: plugin, answer: given }: Settings,
+  env: Environment,
+  stdin: string,
+  note: (execution: Execution) => void,
+): Promise<CallOutput | undefined> {
+  if (plugin !== undefined) return await answerOfPlugin({ plugin, env, stdin }, note)
+  return given === undefined ? undefined : givenAnswer(given, env['CNI_COMMAND'] ?? '', stdin)
+}
+
+export const main: Keeper = { keep, answer }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where records are: a file for each call. Those of STATUS have a ring of their own, since a runtime repeats it every half
+// second; failures have rings that no recording empties.
+
+import { lstatSync } from 'node:fs'
+import { timestamp } from '../../process/clock.ts'
+import { makeDirectory, namesIn, removeFile, sweepTemporaryFiles, writeText } from '../../state/files.ts'
+
+export type RingName = 'records' | 'failures'
+
+const sizes = {
+  records: { bytes: 16 * 1024 * 1024, calls: 600 },
+  failures: { bytes: 2 * 1024 * 1024, calls: 50 },
+} as const
+
+/** So many failures of STATUS are kept. */
+const mostStatusFailures = 2
+
+const verbs = ['ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'other'] as const
+type RingVerb = (typeof verbs)[number]
+
+/** Ids sort by time. `startedMs`: milliseconds since 1970. */
+export function recordId(startedMs: number): string {
+  const [date = '', clock = ''] = timestamp(startedMs).split('T')
+  return `${date.replaceAll('-', '')}-${clock.slice(0, 8).replaceAll(':', '')}-${clock.slice(9, 12)}-${process.pid}`
+}
+
+/** The longest record: a tenth of the ring, so that one call does not push out all others. */
+export function mostBytesOf(ring: RingName): number {
+  return sizes[ring].bytes / 10
+}
+
+/** Writes a record and removes the oldest of its ring. `keep`: how many calls of the verb. Throws where it cannot. */
+export function keepRecord(
+  root: string,
+  { ring, verb, id }: { ring: RingName; verb: string; id: string },
+  text: string,
+  keep?: number,
+): void {
+  const own: RingVerb = verbs.find((each) => each === verb) ?? 'other'
+  const directory = `${root}/${ring}/${own}`
+  for (const each of [root, `${root}/${ring}`, directory]) {
+    makeDirectory(each)
+    requireOwn(each)
+  }
+  writeText(`${directory}/${id}.jsonl`, text)
+  sweepTemporaryFiles(directory, namesIn(directory))
+  // All failures but those of STATUS make room for each other.
+  const isShared = ring === 'failures' && own !== 'STATUS'
+  const sharing = isShared ? verbs.filter((each) => each !== 'STATUS') : [own]
+  const most =
+    keep ??
+    (isShared ? sizes.failures.calls : ring === 'failures' ? mostStatusFailures : sizes.records.calls / verbs.length)
+  removeOldest(
+    sharing.map((each) => `${root}/${ring}/${each}`),
+    sizes[ring].bytes,
+    most,
+  )
+}
+
+/** Whoever else can write there could lead our files elsewhere. */
+function requireOwn(directory: string): void {
+  const stat = lstatSync(directory)
+  const isOwn = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
+  if (!isOwn) throw new Error(`${directory} is not a directory of ours alone`)
+}
+
+function removeOldest(directories: readonly string[], mostBytes: number, mostCalls: number): void {
+  const files = directories.flatMap((directory) =>
+    namesIn(directory)
+      .filter((name) => name.endsWith('.jsonl'))
+      .map((name) => ({ name, path: `${directory}/${name}` })),
+  )
+  let [bytes, calls] = [0, 0]
+  for (const { path } of files.sort((a, b) => (a.name < b.name ? 1 : -1))) {
+    calls += 1
+    bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
+    if (calls > mostCalls || bytes > mostBytes) removeFile(path)
+  }
+}

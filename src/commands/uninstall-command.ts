@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle uninstall`: lists what trestle made on this machine, and with --apply removes it, once no pod is attached.
+
+import { type Command, exitCode, type Input } from '../../src-before/cli/shell/command.ts'
+import { print } from '../../src-before/cli/shell/output.ts'
+import { requireRoot } from '../../src-before/cli/shell/self.ts'
+import { describeRecord, isDead } from '../state/records.ts'
+import { openRemovingContext } from '../verbs/context.ts'
+import { planUninstall, uninstall } from '../verbs/uninstall.ts'
+
+export const uninstallCommand: Command = {
+  name: 'uninstall',
+  words: '',
+  maxWords: 0,
+  summary: "remove all of trestle's own on this machine: bridges, rules, state",
+  description: [
+    'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
+    'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
+    'Remove configuration, executable and the unit trestle-restore.service yourself. Without --apply nothing changes,',
+    'and exit code 1 means that there is something to remove.',
+  ].join('\n'),
+  options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
+  examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],
+  run,
+}
+
+async function run(input: Input): Promise<number> {
+  requireRoot('uninstall', 'uninstall reads the state and the rules of the node')
+  const isApplied = input.values['apply'] === true
+  const context = openRemovingContext()
+  const plan = await planUninstall(context)
+  const { removes, stays } = plan
+  const live = plan.records.filter((record) => !isDead(record)).map(describeRecord)
+  const errors = isApplied && live.length === 0 ? await uninstall(plan, context) : []
+  const failures = errors.map(({ message }) => message)
+  const isDone = isApplied && live.length === 0 && failures.length === 0
+  const isNothing = live.length === 0 && removes.length === 0
+  const lines = [
+    ...live.map((text) => `  attached  ${text}: remove the pod first, or where no runtime lists it, see trestle gc`),
+    ...removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`),
+    ...stays.map((text) => `  stays     ${text}`),
+    ...failures.map((text) => `  failed    ${text}`),
+    `${removes.length} ${isDone ? 'removed' : 'to remove'}, ${live.length} attached, ${stays.length} stay${nextStep()}`,
+  ]
+  const document = { applied: isApplied, live, removes, stays, failures }
+  const code = isDone || isNothing ? exitCode.fine : exitCode.findings
+  return print(input, { command: 'uninstall', document, text: `${lines.join('\n')}\n`, code })
+
+  function nextStep(): string {
+    if (live.length > 0) return isApplied ? ': nothing is removed while a pod is attached' : ''
+    return isApplied || removes.length === 0 ? '' : ' (--apply does it)'
+  }
+}
