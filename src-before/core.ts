@@ -5,8 +5,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CniError as CoreError } from '../src/cni/errors.ts'
 import type { Result } from '../src/cni/results.ts'
+import { makesInterface } from '../src/config/network-conf.ts'
 import { readConfig } from '../src/config/read-config.ts'
 import { opsOf } from '../src/drivers/attachment.ts'
+import { driverOf } from '../src/drivers/drivers.ts'
 import { readAlias } from '../src/drivers/names.ts'
 import { readAcceptPlaces } from '../src/features/host-accept.ts'
 import type { Cluster } from '../src/features/network-elements.ts'
@@ -21,6 +23,7 @@ import * as records from '../src/state/records.ts'
 import { addressHolder, reservedAddresses } from '../src/state/reservations.ts'
 import { compareInPod } from '../src/verbs/check.ts'
 import { openContext, openRemovingContext } from '../src/verbs/context.ts'
+import { decideNetwork } from '../src/verbs/decide-network.ts'
 import { removeShared } from '../src/verbs/remove-network.ts'
 import { restoreNetworks } from '../src/verbs/set-up.ts'
 import { status } from '../src/verbs/status.ts'
@@ -135,6 +138,11 @@ interface Links {
   >
 }
 
+/** Whether a host link has the alias of an attachment. */
+export function isOwnLink(name: string, alias: string | undefined): boolean {
+  return readAlias(name, alias) !== undefined
+}
+
 /** Attachments whose record was lost, by the aliases of host links. `trestle restore` writes these again. */
 export function lostRecords({ links }: Links): readonly string[] {
   return [...links.values()].flatMap(({ name, kind, alias }) => {
@@ -162,6 +170,25 @@ export async function readinessOf(stdin: string, path: readonly string[]) {
     if (!(error instanceof CoreError)) throw error
     return { id: error.id, message: error.message, details: error.details ?? '' }
   }
+}
+
+/** Why the next ADD of a configuration is refused: its network has pods, and would change under them. */
+export function changeRefused(stdin: string): { readonly message: string; readonly details: string } | undefined {
+  const args = { ip: [], gateway: [], problems: [] }
+  const call = { verb: 'ADD', containerId: '', netns: '', ifName: '', args, path: [], ownTypes: ['trestle'] } as const
+  const conf = readConfig(stdin, call)
+  if (!makesInterface(conf)) return undefined
+  const wanted = driverOf(conf).networkOf(conf, [], { mtu: 1500, machineId: '' })
+  const live = records.recordsOf(wanted.name).filter((record) => !records.isDead(record))
+  const specs = live.flatMap(({ spec }) => spec ?? [])
+  const nothing = { others: [], host: { links: new Map(), routes: [] }, machineId: '' }
+  try {
+    decideNetwork(wanted, { ...nothing, before: records.readNetwork(wanted), live: specs })
+  } catch (error) {
+    if (!(error instanceof CoreError)) throw error
+    if (error.id === 'network-changed') return { message: error.message, details: error.details ?? '' }
+  }
+  return undefined
 }
 
 // What the agent does.

@@ -13,7 +13,7 @@ import { type Op, setLink } from '../kernel/operation.ts'
 import type { Decided, Device, Driver, Parts } from './driver.ts'
 import { inPodAlone } from './interface.ts'
 import { isPodLinkName, temporaryLinkName } from './names.ts'
-import type { AttachmentId, DeviceSpec, Spec } from './spec.ts'
+import type { AttachmentId, DeviceSpec, LinkSettings, Spec } from './spec.ts'
 
 function partsOf(conf: HostDeviceConf, { id, addresses, routes, defaultRoutes, device }: Decided): Parts {
   const query = conf.device ?? { key: 'device', value: '' }
@@ -71,7 +71,12 @@ export interface Homecoming {
 type Links = ReadonlyMap<string, ObservedLink>
 
 /** By a look at the links of the host and of the pod, whose namespace may be gone. */
-export function homecomingOf(id: AttachmentId, device: DeviceSpec, host: Links, pod: Links | undefined): Homecoming {
+export function homecomingOf(
+  { id, device, tuning }: Spec & { readonly device: DeviceSpec },
+  host: Links,
+  pod: Links | undefined,
+): Homecoming {
+  const before = tuning?.before ?? {}
   const inPod = pod && findDeviceLink(pod, device, [id.ifName, temporaryLinkName(id)])
   const atHome = host.get(device.name)
   if (inPod !== undefined && atHome !== undefined)
@@ -81,11 +86,13 @@ export function homecomingOf(id: AttachmentId, device: DeviceSpec, host: Links, 
       missing: `${device.name} is in the pod still, as ${inPod.name}: the host has another interface called ${device.name}`,
     }
   if (inPod !== undefined)
-    return { ops: [...opsInPod(device, inPod, pod?.has(device.name) === true), ...upOps(device)] }
+    return { ops: [...opsInPod(device, inPod, pod?.has(device.name) === true, before), ...upOps(device)] }
   if (atHome !== undefined) return { ops: atHome.up || !isDevice(device, atHome) ? [] : upOps(device) }
   const stray = findDeviceLink(host, device, [])
   if (stray !== undefined)
-    return { ops: [...restoreOps('host', device, stray), renameOp('host', stray.name, device), ...upOps(device)] }
+    return {
+      ops: [...restoreOps('host', device, stray, before), renameOp('host', stray.name, device), ...upOps(device)],
+    }
   return {
     ops: [],
     missing: missingText(device, id, pod !== undefined),
@@ -112,19 +119,22 @@ function isDevice(device: DeviceSpec, { name, kind, mac, alias }: ObservedLink):
 }
 
 /** It gets its name in the pod where that is free: programs of the host then see no other one. */
-function opsInPod(device: DeviceSpec, link: ObservedLink, isNameTaken: boolean): readonly Op[] {
+function opsInPod(device: DeviceSpec, link: ObservedLink, isNameTaken: boolean, before: LinkSettings): readonly Op[] {
   const isRenamed = link.name === device.name || !isNameTaken
   const dev = isRenamed ? device.name : link.name
   const set = { netns: 'host', name: device.name, alias: device.alias ?? '' } as const
   return [
-    ...restoreOps('pod', device, link),
+    ...restoreOps('pod', device, link, before),
     ...(isRenamed && link.name !== device.name ? [renameOp('pod', link.name, device, link.alias)] : []),
     setLink('pod', dev, set, `move ${device.name} back to the host`),
   ]
 }
 
-function restoreOps(place: Op['place'], device: DeviceSpec, { name: dev, mac, mtu, up }: ObservedLink): readonly Op[] {
+function restoreOps(place: Op['place'], device: DeviceSpec, link: ObservedLink, before: LinkSettings): readonly Op[] {
+  const { name: dev, mac, mtu, up } = link
+  const { promisc, allmulti, txQLen } = before
   const set = {
+    ...defined({ promisc, allmulti, txQLen }),
     ...(up ? { up: false } : {}),
     ...(mac === device.mac || device.mac === '' ? {} : { mac: device.mac }),
     ...(mtu === device.mtu || device.mtu === 0 ? {} : { mtu: device.mtu }),

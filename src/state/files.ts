@@ -15,6 +15,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  unlinkSync,
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
@@ -86,7 +87,14 @@ export function linkOnce(existing: string, path: string): boolean {
 }
 
 export function removeFile(path: string): void {
-  rmSync(path, { force: true, recursive: true })
+  try {
+    unlinkSync(path)
+  } catch (error) {
+    // rmSync tells no code of a read-only file system.
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EISDIR' || code === 'EPERM') rmSync(path, { force: true, recursive: true })
+    else if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+  }
 }
 
 /** The names in a directory; none where there is no directory. */

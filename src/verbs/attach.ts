@@ -45,15 +45,15 @@ export async function attach(spec: Spec, netns: OpenNetns, context: Context, bef
       return await finishAttach(spec, outcome, netns, context)
     if (outcome.failed === undefined) {
       // Everything of this pod is there: the set-up repairs what it shares, and its record is among the live ones.
-      const there = await setUpNetwork(network, context)
+      const there = await setUpNetwork(network, spec.id, context)
       return await finishAttach(withNetwork(spec, there), outcome, netns, context)
     }
     if (!isAboutSharedPart(outcome, network)) throw refusal(spec, outcome)
     await undoAttempt(spec, netns, context)
-    const there = withNetwork(spec, await setUpNetwork(network, context))
+    const there = withNetwork(spec, await setUpNetwork(network, spec.id, context))
     return await finishAttach(there, await runOps(there, opsOf(there), netns, context), netns, context)
   }
-  const there = withNetwork(spec, await setUpNetwork(network, context))
+  const there = withNetwork(spec, await setUpNetwork(network, spec.id, context))
   const left = withoutDone(opsOf(there), done)
   return await finishAttach(there, await runOps(there, left, netns, context), netns, context)
 }

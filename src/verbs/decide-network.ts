@@ -21,7 +21,7 @@ export interface Around {
 /** The network as it can be. Throws CniError 108 for a bridge that cannot be used, 110 for ranges. */
 export function decideNetwork(wanted: NetworkSpec, around: Around): NetworkSpec {
   const { before } = around
-  if (before !== undefined && before.kept === undefined) refuseChange(wanted, before, around.live)
+  if (before !== undefined) refuseChange(wanted, before, around.live)
   if (!wanted.allowOverlap) refuseOverlap(wanted, around)
   const merged = mergeNetwork(wanted, before)
   return merged.bridge === undefined ? merged : { ...merged, bridge: decideBridge(merged.bridge, around) }
@@ -63,7 +63,8 @@ function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly S
   const [is, was] = [wanted.bridge?.name, before.bridge?.name]
   if (before.mode !== wanted.mode) refuseWith(own.length, `mode ${before.mode}, not ${wanted.mode}`)
   if (was !== is) refuseWith(own.length, `bridge ${was}, not ${is}`)
-  if (before.vlan !== wanted.vlan) {
+  // What was found again does not say its VLAN.
+  if (before.kept === undefined && before.vlan !== wanted.vlan) {
     const link = before.bridge?.vlanGateway?.name ?? was
     refuseWith(own.length, `VLAN ${before.vlan} (${link}), not ${wanted.vlan}`)
   }
@@ -76,6 +77,12 @@ function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly S
 /** Ranges are compared where the host has their gateways, or routes to each pod. */
 function placedRanges(network: NetworkSpec | undefined): readonly string[] {
   return network !== undefined && (network.mode === 'ptp' || network.gateways.length > 0) ? network.ranges : []
+}
+
+/** Whether two networks have a range in common that the host has gateways in or routes to. */
+export function meets(one: NetworkSpec, other: NetworkSpec): boolean {
+  if (one.role !== 'main' || one.allowOverlap || other.allowOverlap) return false
+  return placedRanges(one).some((a) => placedRanges(other).some((b) => overlaps(toCidr(a), toCidr(b))))
 }
 
 /** Refuses a new range that meets an address of another link or a range of another network. Throws CniError 110. */

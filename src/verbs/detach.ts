@@ -81,7 +81,7 @@ async function detachLocked(
   errors.push(...(await releaseLease(present, context)))
   if (errors.length === 0) {
     // Without a spec the call ended between its reservations and the spec: only the files say which they are.
-    if (present.spec === undefined) releaseReservations(id)
+    if (present.spec === undefined || present.delegated !== undefined) releaseReservations(id)
     releaseReservations(id, reservedBy(spec))
   }
   if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
@@ -254,15 +254,16 @@ async function bringDeviceHome(
   netns: OpenNetns | undefined,
   { machine }: Context,
 ): Promise<readonly CniError[]> {
-  const { id, device } = spec
+  const { device } = spec
   if (device === undefined || device.driver !== undefined) return []
+  const moved = { ...spec, device }
   const deadlineMs = Date.now() + 2000
   for (;;) {
     const [host, pod] = await Promise.all([
       lookAtHost(machine, 'all').then(({ links }) => links),
       netns && lookAtPod(machine, netns).then((seen) => seen.pod.links),
     ])
-    const { ops, missing, isAwaited, isStuck } = homecomingOf(id, device, host, pod)
+    const { ops, missing, isAwaited, isStuck } = homecomingOf(moved, host, pod)
     // The kernel brings a device of the machine home when nothing uses the namespace any more.
     if (isAwaited && Date.now() < deadlineMs) {
       await new Promise((resolve) => setTimeout(resolve, 50))

@@ -49,10 +49,7 @@ export async function removeShared(gone: readonly NetworkSpec[], machine: Machin
   const records = allRecords()
   const left = knownNetworks(records).filter((network) => !gone.some((each) => isSameNetwork(each, network)))
   for (const network of gone) removeNetwork(network)
-  const isUsed = ({ name }: BridgeSpec) => left.some(({ bridge }) => bridge?.name === name)
-  const bridges = gone.flatMap(({ bridge }) =>
-    bridge === undefined || bridge.isForeign || isUsed(bridge) ? [] : [bridge],
-  )
+  const bridges = gone.flatMap(({ bridge }) => bridge ?? []).map((bridge) => ownPartOf(bridge, left))
   const errors = [...(await removeBridges(bridges, machine))]
   const specs = records.flatMap(({ spec, isLeaving }) => (spec === undefined || isLeaving ? [] : [spec]))
   const elements = [...everyElement(left, specs, readCluster(readableText(clusterFile()) ?? '')), ...openGuards(left)]
@@ -73,6 +70,16 @@ export async function removeShared(gone: readonly NetworkSpec[], machine: Machin
     errors.push(toCniError(error))
   }
   return errors
+}
+
+/** A bridge of others, or that others use, stays (no name), and its VLAN's gateway link that others use. */
+function ownPartOf(bridge: BridgeSpec, left: readonly NetworkSpec[]): BridgeSpec {
+  const others = left.flatMap((network) => network.bridge ?? [])
+  const { vlanGateway, ...rest } = bridge
+  const isUsed = bridge.isForeign || others.some(({ name }) => name === bridge.name)
+  const isGatewayUsed = others.some((other) => other.vlanGateway?.name === vlanGateway?.name)
+  const own = isUsed ? { ...rest, name: '' } : rest
+  return vlanGateway === undefined || isGatewayUsed ? own : { ...own, vlanGateway }
 }
 
 /** The guard of bridges that let 127.0.0.1 through since they had a host port: that setting stays. */

@@ -7,7 +7,14 @@ import { CniError, Code } from '../cni/errors.ts'
 import { everyElement, opsOf } from '../drivers/attachment.ts'
 import { keepNetworkOps, makeBridgeOps, markBridge, plugOps } from '../drivers/bridge.ts'
 import { ownBridgeAlias } from '../drivers/names.ts'
-import { type BridgeSpec, isSameNetwork, type NetworkSpec, type Spec } from '../drivers/spec.ts'
+import {
+  type AttachmentId,
+  type BridgeSpec,
+  isSameNetwork,
+  type NetworkSpec,
+  type Spec,
+  sameId,
+} from '../drivers/spec.ts'
 import { missingAccepts, settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
@@ -34,8 +41,8 @@ import {
 } from '../state/records.ts'
 import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
-import { decideNetwork, mergeNetwork } from './decide-network.ts'
-import { openGuards, removeBridges } from './remove-network.ts'
+import { decideNetwork, meets, mergeNetwork } from './decide-network.ts'
+import { openGuards, removeShared } from './remove-network.ts'
 
 /** What is not as it was set up. */
 export interface SetUpReport {
@@ -59,18 +66,22 @@ interface SetUpPlan {
   readonly queues: ReadonlyMap<string, ObservedQueue>
   readonly records: readonly AttachmentRecord[]
   readonly live: readonly AttachmentRecord[]
-  /** Bridges of ours that no network has any more. */
-  readonly unused: readonly BridgeSpec[]
 }
 
 /**
  * Sets up `wanted` with everything else, and writes it down. Returns it as it is there: a bridge that another program
- * made keeps its MAC and MTU. Throws CniError 108 for a bridge that cannot be used, 110 for ranges.
+ * made keeps its MAC and MTU. `by`: the attachment that asks, which is no pod of it yet. Throws CniError 108 for a bridge
+ * that cannot be used, 110 for ranges.
  */
-export async function setUpNetwork(wanted: NetworkSpec, context: Context): Promise<NetworkSpec> {
+export async function setUpNetwork(wanted: NetworkSpec, by: AttachmentId, context: Context): Promise<NetworkSpec> {
   const purpose = `set up what the attachments of network ${wanted.name} share`
   return await withLock({ file: machineLockFile(), purpose, deadline: context.deadline }, async () => {
-    const { networks } = await setUpAll(wanted, context)
+    const { machine } = context
+    if (isStateLost()) await recoverLostState(machine)
+    await makeRoom(wanted, by, machine)
+    const plan = await planSetUp({ wanted, by }, machine)
+    await applySetUp(plan, machine)
+    const { networks } = plan
     const own = networks.find((network) => isSameNetwork(network, wanted)) ?? wanted
     writeNetwork(own)
     return own
@@ -93,33 +104,50 @@ export async function restoreNetworks(context: Context, isDry = false): Promise<
   })
 }
 
-async function setUpAll(wanted: NetworkSpec, { machine }: Context): Promise<SetUpPlan> {
-  if (isStateLost()) await recoverLostState(machine)
-  const plan = await planSetUp(wanted, machine)
-  await applySetUp(plan, machine)
-  return plan
+/** Networks in the way that have no pods go first: what has none is changed at once. */
+async function makeRoom(wanted: NetworkSpec, by: AttachmentId, machine: Machine): Promise<void> {
+  const live = liveRecords(allRecords()).filter(({ id }) => !sameId(id, by))
+  const isUsed = (network: NetworkSpec) =>
+    live.some(({ spec }) => spec?.network !== undefined && isSameNetwork(spec.network, network))
+  const isInTheWay = (network: NetworkSpec) =>
+    isSameNetwork(network, wanted) ? isMoved(network, wanted, machine) : meets(network, wanted)
+  const gone = knownNetworks().filter((network) => !isUsed(network) && isInTheWay(network))
+  const errors = gone.length === 0 ? [] : await removeShared(gone, machine)
+  if (errors[0] !== undefined) throw errors[0]
+}
+
+/** Whether the network is another one by now, or its bridge was removed. */
+function isMoved({ mode, vlan, bridge }: NetworkSpec, wanted: NetworkSpec, machine: Machine): boolean {
+  const isGone = bridge !== undefined && !machine.linkExists(bridge.name)
+  return mode !== wanted.mode || vlan !== wanted.vlan || bridge?.name !== wanted.bridge?.name || isGone
+}
+
+function liveRecords(records: readonly AttachmentRecord[]): readonly AttachmentRecord[] {
+  return records.filter((record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record))
 }
 
 async function applySetUp(plan: SetUpPlan, machine: Machine): Promise<void> {
-  if (plan.unused.length > 0) await removeBridges(plan.unused, machine)
   await runSetUp(machine, [...plan.linkOps, ...plan.ruleOps])
   await settleAccepts(machine, plan.networks)
   markState()
 }
 
 /** Decides what is to be done, by one look. */
-async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Promise<SetUpPlan> {
+async function planSetUp(
+  asked: { wanted: NetworkSpec; by: AttachmentId } | undefined,
+  machine: Machine,
+): Promise<SetUpPlan> {
+  const { wanted, by } = asked ?? {}
   const records = allRecords()
   const known = knownNetworks(records)
   const isWanted = (network: NetworkSpec) => wanted !== undefined && isSameNetwork(network, wanted)
   const before = known.find(isWanted)
   const others = known.filter((network) => !isWanted(network))
-  const live = records.filter(
-    (record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record),
-  )
+  const live = liveRecords(records)
   const host = await lookAtHost(machine, 'all', true)
   const specs = live.flatMap(({ spec }) => spec ?? [])
-  const own = wanted && decideNetwork(wanted, { before, others, live: specs, host, machineId: machineId() })
+  const pods = specs.filter(({ id }) => by === undefined || !sameId(id, by))
+  const own = wanted && decideNetwork(wanted, { before, others, live: pods, host, machineId: machineId() })
   const networks = [...others, ...(own ? [own] : [])]
   // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
   const used = networks.filter(
@@ -133,7 +161,7 @@ async function planSetUp(wanted: NetworkSpec | undefined, machine: Machine): Pro
     ...missingHostOps(specs, host, queues),
   ]
   const ruleOps = await rulesAgain(used, specs, machine)
-  return { networks, linkOps, ruleOps, host, queues, records, live, unused: unusedBridges(before, own, networks, host) }
+  return { networks, linkOps, ruleOps, host, queues, records, live }
 }
 
 /** What does not hold of links, settings and rules. */
@@ -289,22 +317,4 @@ function bridgeError(op: Op | undefined, reason: string | undefined, error: CniE
   if (reason !== 'ipv6-off' || op === undefined || !('dev' in op)) return error
   const details = `${error.details ?? ''}\nrun sysctl -w net.ipv6.conf.${op.dev}.disable_ipv6=0`
   return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
-}
-
-/** Bridges of ours that a change of the configuration left without a network. */
-function unusedBridges(
-  before: NetworkSpec | undefined,
-  own: NetworkSpec | undefined,
-  networks: readonly NetworkSpec[],
-  host: Place,
-): readonly BridgeSpec[] {
-  const old = before?.bridge
-  if (old === undefined || own === undefined || old.isForeign) return []
-  const isUsed = (name: string) => networks.some(({ bridge }) => bridge?.name === name)
-  const isGone = old.name !== own.bridge?.name && !isUsed(old.name) && host.links.has(old.name)
-  if (isGone) return [old]
-  const gateway = old.vlanGateway
-  const isOtherVlan =
-    gateway !== undefined && gateway.name !== own.bridge?.vlanGateway?.name && host.links.has(gateway.name)
-  return isOtherVlan ? [{ ...old, name: '' }] : []
 }

@@ -47,7 +47,7 @@ function forwardingOff(
   networks: readonly PodNetwork[],
   state: StateFacts | undefined,
 ): readonly Finding[] {
-  const restored = state?.differences.filter(({ kind }) => kind === 'forwarding.on').flatMap(({ found }) => found)
+  const restored = state?.differences.filter(({ kind }) => kind === 'forwarding').flatMap(({ found }) => found)
   return families
     .filter(({ family, key }) => kernel.settings.get(key) === '0' && networksOf(networks, family).length > 0)
     .map(({ family, key }) => {

@@ -8,13 +8,13 @@ import {
   contextOfCore,
   differencesInPod,
   isDead,
+  isOwnLink,
   judgeAll,
   type Listed,
   lostRecords,
   partialRecords,
   restore,
 } from '../../core.ts'
-import { keyOfHostLink } from '../../model/names.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../model/record.ts'
 import { type CachedAttachment, cachedTypes, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
@@ -36,7 +36,7 @@ export function hasState(): boolean {
 
 /** Whether a host link has trestle's alias: then state exists, or was lost. */
 export function hasOwnLinks({ links }: ObservedNamespace): boolean {
-  return [...links.values()].some(({ name, alias }) => keyOfHostLink(name, alias) !== undefined)
+  return [...links.values()].some(({ name, alias }) => isOwnLink(name, alias))
 }
 
 /** Attachments of this node with live pods. */

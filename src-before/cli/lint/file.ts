@@ -5,13 +5,14 @@ import { ownType } from '../../cni/invocation.ts'
 import { isObject, lookUp } from '../../cni/json.ts'
 import { type Settings, type StandIn, settingsOf } from '../../commands/record/settings.ts'
 import { usualMode } from '../../config/bridge.ts'
+import type { OwnNetConf } from '../../config/net-conf.ts'
 import { ipamRoleKeys } from '../../config/schema.ts'
 import { isInterfaceMode } from '../../drivers/drivers.ts'
 import type { Finding } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { type Found, findingAtKey, findingIn, type Source, shown } from './finding.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
-import { rangesInUse } from './node.ts'
+import { networkChanged, rangesInUse } from './node.ts'
 import { keysWithoutEffect, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 import { refusedValues } from './refusals.ts'
@@ -160,8 +161,22 @@ function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): rea
     ...unknown,
     ...found,
     ...keysWithoutEffect(entry, mode),
-    ...(conf === undefined ? [] : [...ownSemantics(entry), ...rangesInUse(entry, conf, programs.host?.())]),
+    ...(conf === undefined ? [] : [...ownSemantics(entry), ...refusedOnNode({ entry, head, conf, programs })]),
   ]
+}
+
+interface OwnEntry {
+  readonly entry: PluginEntry
+  readonly head: NetworkHead
+  readonly conf: OwnNetConf
+  readonly programs: Programs
+}
+
+/** What an ADD on this node refuses with 110. */
+function refusedOnNode({ entry, head, conf, programs }: OwnEntry): readonly Found[] {
+  const host = programs.host?.()
+  const changed = host === undefined || entry.index > 0 ? [] : networkChanged(entry, head)
+  return changed.length > 0 ? changed : rangesInUse(entry, conf, host)
 }
 
 /** Keys that only trestle has: their author means trestle. */

@@ -3,14 +3,18 @@
 // installed; a configuration for another machine is not compared.
 
 import { spawnSync } from 'node:child_process'
+import { orElse } from '../../cni/error.ts'
 import type { OwnNetConf } from '../../config/net-conf.ts'
+import { changeRefused } from '../../core.ts'
 import { interfaceDriverOf } from '../../drivers/drivers.ts'
 import type { ObservedNamespace } from '../../model/observed.ts'
 import { describeOverlap, linkOverlaps } from '../../plan/ipam/range-overlap.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
 import { readDocuments, readLinks } from '../../tools/ip.ts'
+import { asOwn } from '../node/own-type.ts'
 import type { Found } from './finding.ts'
 import type { PluginEntry } from './list.ts'
+import type { NetworkHead } from './own-plugin.ts'
 import { subnetsOf } from './semantics.ts'
 
 /** The links of the node, read once; undefined if they cannot be seen, or for other users than root. */
@@ -41,4 +45,11 @@ export function rangesInUse(
   return found
     .filter(({ range }) => written.includes(range))
     .map((overlap) => ({ id: 'range-in-use', message: describeOverlap(overlap), steps: [...entry.steps, key] }))
+}
+
+/** What an ADD refuses because the network has pods (110). */
+export function networkChanged({ conf, steps }: PluginEntry, { name }: NetworkHead): readonly Found[] {
+  const sent = { ...asOwn({ ...conf, type: 'trestle' }), name, cniVersion: '1.1.0' }
+  const found = orElse(() => changeRefused(JSON.stringify(sent)), undefined)
+  return found === undefined ? [] : [{ id: 'network-changed', message: found.message, cure: found.details, steps }]
 }

@@ -54,6 +54,21 @@ describe('the configuration', () => {
     expect(code).toBe(1)
   })
 
+  it('one that would change a network with pods is named, as lint does, and the node stays ready', () => {
+    node.addPod('a')
+    node.write('10-pods.conflist', {
+      cniVersion: '1.1.0',
+      name: 'pods',
+      plugins: [{ type: 'trestle', podcidr: '10.241.0.0/24' }],
+    })
+    const { ids, findings } = node.doctor()
+    expect(ids).toEqual(['network-changed'])
+    expect(findings[0]?.seen).toContain('with 1 pod')
+    const lint = node.sh(`trestle lint ${node.configDir} --bin-dir ${node.binDir}`)
+    expect(lint.stdout).toContain('[network-changed]')
+    expect(node.cni('STATUS', { ...node.conf, podcidr: '10.241.0.0/24' }).code).toBe(0)
+  })
+
   it('an empty directory is one finding', () => {
     rmSync(`${node.configDir}/10-pods.conflist`)
     expect(node.doctor().ids).toEqual(['dir-empty'])

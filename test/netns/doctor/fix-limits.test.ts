@@ -76,7 +76,9 @@ it('mends its own rules, links, reservations and forwarding, and leaves what oth
   const before = ofOthers()
   const leaked = stateOf(node, 'pods').address('10.240.0.77')
   done(`nft delete table inet trestle && ip link set cni0 down && sysctl -qw net.ipv4.ip_forward=0`)
-  done(`touch -t 202001010000 ${leaked}`)
+  // Of a pod of an earlier boot, whose record is lost.
+  const other = `s/"containerId":"[^"]*"/"containerId":"gone"/g; s/"bootId":"[^"]*"/"bootId":"before"/`
+  done(`sed '${other}' ${stateOf(node, 'pods').finished('a')} >${leaked}`)
   const broken = node.doctor().ids
   expect(broken).toEqual(expect.arrayContaining(['rules-missing', 'bridge-differs', 'forwarding-off']))
   expect(broken).toContain('reservations-leaked')

@@ -9,8 +9,6 @@ import type { Fault } from './fault.ts'
 const state = shellStateDir
 const { damaged } = stateFilesAt(state)
 const pods = networkStateAt(state, 'pods')
-/** What was made before the machine started last: nobody waits for it. */
-const long = '202001010000'
 /** The comment of an element of a pod that nothing else tells of. */
 const gone = { network: 'pods', containerId: 'gone', ifName: 'eth0', role: 'main' }
 const commentOfGone = `${networkDigest('pods')} ${attachmentDigest(gone)}`
@@ -33,7 +31,7 @@ export const stateFaults: readonly Fault[] = [
   {
     what: 'reservations of nobody',
     source: 'containernetworking/plugins#1047',
-    make: `touch -t ${long} ${pods.address('10.240.0.77')}`,
+    make: `sed 's/"containerId":"[^"]*"/"containerId":"gone"/g; s/"bootId":"[^"]*"/"bootId":"before"/' ${pods.finished('$ID')} >${pods.address('10.240.0.77')}`,
     doctor: ['reservations-leaked'],
     names: '10.240.0.77',
   },
