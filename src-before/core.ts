@@ -153,6 +153,16 @@ export function lostRecords({ links }: Links): readonly string[] {
   })
 }
 
+/** Attachments of a network that have a link on the host and no record: GC judges them, too. */
+export async function unrecorded(network: string) {
+  const names = podLinkNames()
+  if (names.length === 0) return []
+  const { links } = await lookAtHost(contextOfCore().machine, names)
+  const ids = [...links.values()].flatMap(({ name, alias }) => readAlias(name, alias)?.id ?? [])
+  const lost = ids.filter((id) => id.network === network && records.findRecord(id) === undefined)
+  return lost.map((id) => ({ ...id, netns: '' }))
+}
+
 /** Live attachments that were found again by alias and comments: their namespace is not known. */
 export function partialRecords(): readonly string[] {
   const partial = records.allRecords().filter((record) => record.netns.path === '' && !records.isDead(record))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle uninstall`: lists what trestle made on this machine, and with --apply removes it, once no pod is attached.
 
+import { existsSync } from 'node:fs'
 import { type Command, exitCode, type Input } from '../../src-before/cli/shell/command.ts'
 import { print } from '../../src-before/cli/shell/output.ts'
 import { requireRoot } from '../../src-before/cli/shell/self.ts'
 import { describeRecord, isDead } from '../state/records.ts'
 import { openRemovingContext } from '../verbs/context.ts'
 import { planUninstall, uninstall } from '../verbs/uninstall.ts'
+import { judgeAll } from './gc-command.ts'
 
 export const uninstallCommand: Command = {
   name: 'uninstall',
@@ -24,13 +26,21 @@ export const uninstallCommand: Command = {
   run,
 }
 
+const unit = '/etc/systemd/system/trestle-restore.service'
+const unitRemoval = `systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload`
+
 async function run(input: Input): Promise<number> {
   requireRoot('uninstall', 'uninstall reads the state and the rules of the node')
   const isApplied = input.values['apply'] === true
   const context = openRemovingContext()
   const plan = await planUninstall(context)
-  const { removes, stays } = plan
-  const live = plan.records.filter((record) => !isDead(record)).map(describeRecord)
+  const { removes } = plan
+  const stays = [...plan.stays, ...(existsSync(unit) ? [`${unit}: remove it with: ${unitRemoval}`] : [])]
+  const orphans = (await judgeAll(context, undefined)).filter(({ part }) => part === 'orphans')
+  const live = [
+    ...plan.records.filter((record) => !isDead(record)).map(describeRecord),
+    ...orphans.flatMap(({ verdict, text }) => (verdict === 'report' ? [`${text}, without a record`] : [])),
+  ]
   const errors = isApplied && live.length === 0 ? await uninstall(plan, context) : []
   const failures = errors.map(({ message }) => message)
   const isDone = isApplied && live.length === 0 && failures.length === 0

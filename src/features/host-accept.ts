@@ -78,6 +78,27 @@ export async function settleAccepts(machine: Machine, networks: readonly Network
   else removeFile(placesFile())
 }
 
+/** What a set-up would change: accepts that are missing, in the wrong place, or nobody's. */
+export async function unsettledAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
+  const before = readAcceptPlaces()
+  const isWanted = networks.some(({ accept }) => accept !== undefined)
+  if (!isWanted && before.length === 0) return []
+  const spots = isWanted ? await findSpots(machine) : []
+  const textOf = ({ family, table, chain }: ChainPlace) => `nft chain ${family} ${table} ${chain}`
+  const wanted = new Set(spots.map(({ place }) => textOf(place)))
+  return [
+    ...spots.flatMap(({ place, before: next, rules }) => {
+      const at = next === undefined ? rules.length : rules.indexOf(next)
+      if (rules[at - 1]?.isOurs) return []
+      const what = rules.some(({ isOurs }) => isOurs) ? 'in the wrong place' : 'missing'
+      return `the accept of mark ${acceptMarkText} is ${what} in ${textOf(place)}`
+    }),
+    ...before.flatMap((place) =>
+      wanted.has(textOf(place)) ? [] : `the accept of mark ${acceptMarkText} is to go from ${textOf(place)}`,
+    ),
+  ]
+}
+
 /** Where the accept was put and is not any more. */
 export async function missingAccepts(machine: Machine): Promise<readonly string[]> {
   const missing: string[] = []
@@ -136,14 +157,26 @@ async function searchChain(machine: Machine, place: ChainPlace, path: readonly s
     const { target } = rule
     if (target === undefined || path.includes(target)) continue
     const inner = await searchChain(machine, { ...place, chain: target }, [...path, place.chain])
-    // An accept in the administrator's chain, or in one that others jump to as well, would open more than pods.
-    if (inner.kind === 'drop')
-      return adminChains.includes(target)
-        ? { kind: 'decided' }
-        : { kind: 'drop', spot: { place, rules, ...beforeLogs(rules, at) } }
-    if (inner.kind === 'decided' || rule.verdict === 'goto') return inner
+    if (inner.kind === 'decided' || (inner.kind === 'through' && rule.verdict === 'jump')) {
+      if (inner.kind === 'decided') return inner
+      continue
+    }
+    // An accept in the administrator's chain, or in one that others lead to as well, would open more than pods.
+    if (adminChains.includes(target)) return { kind: 'decided' }
+    if (!(await isShared(machine, { ...place, chain: target }))) return inner
+    return inner.kind === 'drop'
+      ? { kind: 'drop', spot: { place, rules, ...beforeLogs(rules, at) } }
+      : { kind: 'through', place, rules: rules.slice(0, at) }
   }
   return { kind: 'through', place, rules }
+}
+
+/** Whether more than one rule of its table leads to the chain, to have packets dropped there, say. */
+async function isShared(machine: Machine, { family, table, chain }: ChainPlace): Promise<boolean> {
+  const output = await machine.ask({ file: 'nft', args: ['-j', '-t', 'list', 'table', family, table] })
+  if (output.code !== 0) throw unreadable(`list nft table ${family} ${table}`, output.stderr)
+  const leads = JSON.stringify({ target: chain })
+  return entriesOf(output.stdout).filter(({ rule }) => JSON.stringify(rule?.expr ?? []).includes(leads)).length > 1
 }
 
 /** Before the rules that log what is dropped next. */
@@ -160,13 +193,16 @@ async function putAccept(machine: Machine, spot: Spot): Promise<void> {
   const at = before === undefined ? rules.length : rules.indexOf(before)
   const isThere = rules[at - 1]?.isOurs === true
   const orphans = rules.filter((rule, index) => rule.isOurs && !(isThere && index === at - 1))
-  if (!isThere)
-    await insertAccept(machine, place, before === undefined ? undefined : { handle: before.handle, number: at + 1 })
-  for (const rule of orphans) await removeRule(machine, place, rule)
+  for (const rule of orphans.toReversed())
+    await removeRule(machine, place, { ...rule, number: rules.indexOf(rule) + 1 })
+  const number = at + 1 - orphans.filter((rule) => rules.indexOf(rule) < at).length
+  if (!isThere) await insertAccept(machine, place, before === undefined ? undefined : { handle: before.handle, number })
 }
 
 async function takeOutAccepts(machine: Machine, place: ChainPlace): Promise<void> {
-  for (const rule of (await rulesOf(machine, place)) ?? []) if (rule.isOurs) await removeRule(machine, place, rule)
+  const rules = (await rulesOf(machine, place)) ?? []
+  for (const [at, rule] of [...rules.entries()].toReversed())
+    if (rule.isOurs) await removeRule(machine, place, { ...rule, number: at + 1 })
 }
 
 /** iptables-nft's own program has to change its chains: it cannot read a rule that nft wrote. */
@@ -208,10 +244,15 @@ async function insertAccept(
   await change(machine, place, { file: 'nft', args: ['-f', '-'], stdin: `${where} ${rule}\n` })
 }
 
-async function removeRule(machine: Machine, place: ChainPlace, rule: ForeignRule): Promise<void> {
+/** `number`: of the rule in its chain. Iptables deletes the first of equal rules if it is not told which. */
+async function removeRule(
+  machine: Machine,
+  place: ChainPlace,
+  rule: { readonly handle: number; readonly number: number },
+): Promise<void> {
   const iptables = iptablesOf(place)
   if (iptables !== undefined)
-    return await change(machine, place, { file: iptables, args: ['-w', '5', '-D', place.chain, ...iptablesRule] })
+    return await change(machine, place, { file: iptables, args: ['-w', '5', '-D', place.chain, `${rule.number}`] })
   const stdin = `delete rule ${place.family} ${place.table} ${place.chain} handle ${rule.handle}\n`
   await change(machine, place, { file: 'nft', args: ['-f', '-'], stdin })
 }

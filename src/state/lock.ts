@@ -57,7 +57,7 @@ async function take(request: LockRequest): Promise<boolean> {
     const holder = readHolder(file)
     if (holder !== undefined && isOver(holder)) {
       await endKilledCalls(holder.identity)
-      if (takeOver(file, text, holder)) return true
+      if (takeOver(file, text)) return true
     } else await waiting(holder)
   }
 }
@@ -66,7 +66,6 @@ interface Holder {
   readonly identity: ProcessIdentity | undefined
   readonly purpose: string
   readonly writtenMs: number
-  readonly inode: number
 }
 
 /** Undefined where the lock is gone by now. A text that is none was not written by a call that lives. */
@@ -80,7 +79,7 @@ function readHolder(file: string): Holder | undefined {
   const identity = isIdentity
     ? { pid, startTime: String(startTime ?? ''), bootId, pidNamespace: String(pidNamespace ?? '') }
     : undefined
-  return { identity, purpose: String(purpose ?? ''), writtenMs: stat.mtimeMs, inode: stat.ino }
+  return { identity, purpose: String(purpose ?? ''), writtenMs: stat.mtimeMs }
 }
 
 function isOver({ identity, writtenMs }: Holder): boolean {
@@ -88,7 +87,7 @@ function isOver({ identity, writtenMs }: Holder): boolean {
 }
 
 /** Under a second lock: of two that saw the same dead holder one would take the other's new lock away. */
-function takeOver(file: string, text: string, dead: Holder): boolean {
+function takeOver(file: string, text: string): boolean {
   const second = `${file}.takeover`
   if (!createText(second, text)) {
     const holder = readHolder(second)
@@ -96,7 +95,8 @@ function takeOver(file: string, text: string, dead: Holder): boolean {
     return false
   }
   try {
-    if (readHolder(file)?.inode !== dead.inode) return false
+    const holder = readHolder(file)
+    if (holder === undefined || !isOver(holder)) return false
     writeText(file, text)
     return true
   } finally {

@@ -52,6 +52,8 @@ export async function recoverLostState(machine: Machine): Promise<void> {
     const alias = readAlias(link.name, link.alias)
     // An ifb has the alias of its attachment, too.
     if (alias === undefined || link.kind !== 'veth' || findRecord(alias.id) !== undefined) continue
+    // A DEL that ended meanwhile has removed the link before its record.
+    if (!linkExists(link.name)) continue
     const own = elements.filter(({ comment }) => comment.endsWith(` ${attachmentDigest(alias.id)}`))
     const network = recoverNetwork(alias.id, link, links, elements)
     const record = recordOf(alias.id, specOf(alias.id, link, alias.addresses, own, network))

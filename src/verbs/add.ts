@@ -335,14 +335,11 @@ function refuseSecondEntry(id: AttachmentId): void {
 }
 
 function attachedAlready(record: AttachmentRecord): CniError {
-  return new CniError(
-    Code.attachmentExists,
-    'already-attached',
-    `container ${record.id.containerId} already has ${record.id.ifName}: ${describeRecord(record)}`,
-    {
-      details: 'send DEL first, or use another CNI_IFNAME',
-    },
-  )
+  const { containerId, ifName, role } = record.id
+  const message = `container ${containerId} already has ${ifName}: ${describeRecord(record)}`
+  const other =
+    role === 'chained' ? 'where trestle is twice in its list, put its keys into the first' : 'or use another CNI_IFNAME'
+  return new CniError(Code.attachmentExists, 'already-attached', message, { details: `send DEL first; ${other}` })
 }
 
 /** Undoes a failed ADD. What cannot be undone stays in the record. */

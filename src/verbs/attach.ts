@@ -4,7 +4,7 @@
 
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
-import { everyElement, opsOf, ownElements } from '../drivers/attachment.ts'
+import { opsOf, ownElements } from '../drivers/attachment.ts'
 import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
@@ -20,7 +20,7 @@ import { elementOps, type Op, removeLink, setSysctl } from '../kernel/operation.
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
-import { isSetUp, setUpNetwork } from './set-up.ts'
+import { isSetUp, networkElementsNow, setUpNetwork } from './set-up.ts'
 
 /**
  * Makes the attachment. Returns its spec as it is there: without default routes that the pod had already, and with the
@@ -66,7 +66,7 @@ function withoutDone(ops: readonly Op[], done: readonly Op[]): readonly Op[] {
 
 /** An element that somebody removed shows in no listing of rules: every ADD adds those of its network again. */
 function networkElements(network: NetworkSpec): readonly Op[] {
-  return elementOps(everyElement([network], [], undefined))
+  return elementOps(networkElementsNow(network))
 }
 
 function withNetwork(spec: Spec, network: NetworkSpec): Spec {

@@ -7,7 +7,7 @@ import type { Call } from '../cni/call.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import type { Result } from '../cni/results.ts'
 import type { NetworkConf } from '../config/network-conf.ts'
-import { everyElement, opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
+import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
 import type { AttachmentId, NetworkSpec, PodRoute, Spec } from '../drivers/spec.ts'
 import { missingAccepts } from '../features/host-accept.ts'
@@ -26,6 +26,7 @@ import { findRecord, readNetwork, recordFormat } from '../state/records.ts'
 import { holdsAddress, holdsPort, portName } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { checkLoopback } from './loopback.ts'
+import { networkElementsNow } from './set-up.ts'
 
 export async function check(call: Call, conf: NetworkConf, context: Context): Promise<void> {
   if (conf.mode === 'loopback') return await checkLoopback(call, context)
@@ -50,7 +51,8 @@ export async function check(call: Call, conf: NetworkConf, context: Context): Pr
         ? [`the ADD of ${id.ifName} was not finished`]
         : await compare(spec, conf, call, netns, context.machine)
     if (differences.length > 0) throw differs(id, differences)
-    if (conf.ipam.kind === 'delegated')
+    // An entry behind another plugin need not name its mode: its `ipam` is nobody's.
+    if (conf.ipam.kind === 'delegated' && id.role !== 'chained')
       await delegate(context.machine, { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin })
   } finally {
     closeNetns(netns)
@@ -165,7 +167,7 @@ function expectedSpec(
 /** What the network shares, as far as this attachment depends on it. */
 function networkOps(network: NetworkSpec | undefined, spec: Spec): readonly Op[] {
   if (network === undefined) return []
-  const elements = everyElement([network], [], undefined)
+  const elements = networkElementsNow(network)
   const all = [...elements, ...sharedElements(spec)]
   const hasAccept = network.accept !== undefined
   const tables = new Set(

@@ -62,12 +62,12 @@ function findRecordOf(
     if (record !== undefined) return record
   }
   // Under a new name of the network, where the pod's namespace is gone: a live pod of another network is not meant.
-  if (role === 'ipam' || isNetnsThere(netns)) return undefined
+  if (isNetnsThere(netns)) return undefined
   return allRecords().find(
     (record) =>
       record.id.containerId === containerId &&
       record.id.ifName === ifName &&
-      record.id.role !== 'ipam' &&
+      (record.id.role === 'ipam') === (role === 'ipam') &&
       isDead(record),
   )
 }

@@ -307,8 +307,11 @@ export async function settleKilledCalls(network: string, context: Context, own?:
 
 async function settleOne(record: AttachmentRecord, context: Context): Promise<void> {
   try {
-    // A second ADD of a live attachment was about to be refused when it was killed: it has nothing of its own.
-    if (findFinished(record.id) !== undefined && record.spec === undefined) return removePending(record.id)
+    if (findFinished(record.id) !== undefined && !record.isLeaving) {
+      // It ended well a moment ago. Or a second ADD, about to be refused, was killed: it has nothing of its own.
+      if (record.spec === undefined) removePending(record.id)
+      return
+    }
     const errors = await detach(record, context)
     for (const error of errors) reportLeft(error)
   } catch (error) {

@@ -15,25 +15,26 @@ import {
   type Spec,
   sameId,
 } from '../drivers/spec.ts'
-import { missingAccepts, settleAccepts } from '../features/host-accept.ts'
+import { settleAccepts, unsettledAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
 import { differencesOf } from '../kernel/batch.ts'
-import { readShownTable } from '../kernel/elements.ts'
+import { elementKey, readShownTable } from '../kernel/elements.ts'
 import { lookAtHost, lookAtQueues, lookAtTable } from '../kernel/look.ts'
 import { CommandError } from '../kernel/messages.ts'
-import { isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
+import { type Element, isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
 import type { ObservedQueue, Place } from '../kernel/observed.ts'
 import { deleteTable, elementOps, type Op, setLink, setTable } from '../kernel/operation.ts'
 import { machineId, readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
 import { readableText } from '../state/files.ts'
-import { clusterFile, machineLockFile } from '../state/layout.ts'
+import { clusterFile, machineLockFile, requireStateIfThere } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
   allRecords,
+  findFinished,
   isDead,
   knownNetworks,
   readNetwork,
@@ -77,7 +78,7 @@ export async function setUpNetwork(wanted: NetworkSpec, by: AttachmentId, contex
   const purpose = `set up what the attachments of network ${wanted.name} share`
   return await withLock({ file: machineLockFile(), purpose, deadline: context.deadline }, async () => {
     const { machine } = context
-    if (isStateLost()) await recoverLostState(machine)
+    await recoverIfLost(machine)
     await makeRoom(wanted, by, machine)
     const plan = await planSetUp({ wanted, by }, machine)
     await applySetUp(plan, machine)
@@ -93,15 +94,25 @@ export async function restoreNetworks(context: Context, isDry = false): Promise<
   const lock = { file: machineLockFile(), purpose: 'restore all networks', deadline: context.deadline }
   return await withLock(lock, async () => {
     const { machine } = context
-    if (isStateLost() && !isDry) await recoverLostState(machine)
+    requireStateIfThere()
+    if (!isDry) await recoverIfLost(machine)
     const plan = await planSetUp(undefined, machine)
     const differences = await differencesIn(plan, machine)
-    const accepts = plan.networks.some(({ accept }) => accept !== undefined) ? await missingAccepts(machine) : []
+    const accepts = await unsettledAccepts(machine, plan.networks)
     const missing = [...new Set([...differences.flatMap(({ found }) => found), ...accepts])]
     if (missing.length > 0 && !isDry) await applySetUp(plan, machine)
-    const lost = plan.live.filter(({ spec }) => spec?.host !== undefined && !plan.host.links.has(spec.host.name))
+    const lost = plan.live.filter(
+      ({ id, spec }) =>
+        findFinished(id) !== undefined && spec?.host !== undefined && !plan.host.links.has(spec.host.name),
+    )
     return { missing, differences, accepts, lost, ended: plan.records.filter(isDead) }
   })
+}
+
+async function recoverIfLost(machine: Machine): Promise<void> {
+  // A record that was cut short is set aside when it is read, and is missing then.
+  allRecords()
+  if (isStateLost()) await recoverLostState(machine)
 }
 
 /** Networks in the way that have no pods go first: what has none is changed at once. */
@@ -175,6 +186,15 @@ async function differencesIn({ linkOps, ruleOps, host, queues }: SetUpPlan, mach
   const observed = { host, hostSysctls, tables, queues }
   const all = [...linkOps, ...ruleOps].map((op) => ({ op, found: differencesOf(op, observed) }))
   return all.filter(({ found }) => found.length > 0)
+}
+
+/** What the network shares, but for what a stricter policy of another network on the same bridge takes out. */
+export function networkElementsNow(network: NetworkSpec): readonly Element[] {
+  const own = everyElement([network], [], undefined)
+  if (network.ingressPolicy?.policy !== 'same-bridge') return own
+  const others = knownNetworks([]).filter((each) => !isSameNetwork(each, network))
+  const all = new Set(everyElement([...others, network], [], undefined).map(elementKey))
+  return own.filter((element) => all.has(elementKey(element)))
 }
 
 /** Whether the network stands as it is wanted, by what was written down when it was set up. */
@@ -255,13 +275,16 @@ function missingHostOps(
   )
   const ops: Op[] = []
   for (const spec of there) {
+    // A link that is down takes no route, and others may have set its MAC: its own line comes first.
+    const { name: dev = '', mac } = spec.host ?? {}
+    const link = host.links.get(dev)
+    const set = { ...(mac !== undefined && link?.mac !== mac ? { mac } : {}), ...(link?.up ? {} : { up: true }) }
+    if (Object.keys(set).length > 0) ops.push(setLink('host', dev, set, `set ${dev} as it was made`, 'absent'))
     for (const op of opsOf(spec)) {
       if (op.place !== 'host' || 'element' in op || op.kind === 'veth.add') continue
       if (op.kind === 'sysctl.set' || differencesOf(op, { host, queues }).length > 0)
         ops.push({ ...op, tolerate: 'absent' })
     }
-    if (!host.links.get(spec.host?.name ?? '')?.up)
-      ops.push(setLink('host', spec.host?.name ?? '', { up: true }, `set ${spec.host?.name} up`, 'absent'))
   }
   return ops
 }

@@ -10,7 +10,7 @@ import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
 import { deleteTable, type Op } from '../kernel/operation.ts'
 import { stepsToRemove } from '../process/order.ts'
 import { isTaken, removeFile } from '../state/files.ts'
-import { machineLockFile, stateRoot } from '../state/layout.ts'
+import { machineLockFile, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import { type AttachmentRecord, allRecords, knownNetworks } from '../state/records.ts'
 import type { Context } from './context.ts'
@@ -28,6 +28,7 @@ export interface UninstallPlan {
 
 /** What would be removed. */
 export async function planUninstall({ machine }: Context): Promise<UninstallPlan> {
+  requireStateIfThere()
   const records = allRecords()
   const { links } = await lookAtHost(machine, 'all')
   const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))

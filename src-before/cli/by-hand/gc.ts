@@ -4,7 +4,7 @@
 
 import { messageWithId, toCniError } from '../../cni/error.ts'
 import { atLeast, isSupported } from '../../cni/result.ts'
-import { allRecords } from '../../core.ts'
+import { allRecords, unrecorded } from '../../core.ts'
 import type { CachedAttachment } from '../../plan/upstream/libcni-cache.ts'
 import { cachedAttachments } from '../../system/upstream/read-libcni-cache.ts'
 import { gcList, type NetworkList, type ValidAttachment } from '../node/list.ts'
@@ -59,7 +59,8 @@ async function knownToTrestle(list: NetworkList): Promise<readonly Known[]> {
   const isAsked = hasGc(list) && list.plugins.some(({ type }) => isOwnType(type))
   if (!isAsked) return []
   const own = allRecords().filter(({ record }) => record.key.network === list.name)
-  return own.map(({ record: { key, netns } }) => ({ ...key, netns: netns.path }))
+  const recorded = own.map(({ record: { key, netns } }) => ({ ...key, netns: netns.path }))
+  return [...recorded, ...(await unrecorded(list.name))]
 }
 
 /** The first of each: a list of several plugins of trestle has a record of each. */

@@ -30,7 +30,7 @@ describe('without root', () => {
       reject: false,
     })
 
-  it.each([['try'], ['restore'], ['restore', '--dry-run'], ['gc'], ['uninstall'], ['adopt']])(
+  it.each([['try'], ['restore'], ['restore', '--dry-run'], ['gc'], ['uninstall']])(
     '%s %s says that it needs root',
     (...words) => {
       const { exitCode, stdout, stderr } = asNobody(...words)

@@ -5,11 +5,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Finished, type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { stateFilesAt, stateWord } from '../../support/state-layout.ts'
+import { stateWord } from '../../support/state-layout.ts'
+import { bridgedPod, foreignBridge } from '../../support/traffic/bridged-pods.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const mapped = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
@@ -29,7 +29,6 @@ const routed = netConf({
   bandwidth: limits,
   runtimeConfig: mapped(8081),
 })
-const main = netConf({ name: 'list', bridge: 'br-list', podcidr: '10.242.0.0/24' })
 const onTop = {
   cniVersion: '1.1.0',
   name: 'list',
@@ -41,11 +40,6 @@ const onTop = {
 }
 
 /** `lines` for the shell: A, B, C are host ends of the bridged, the routed and the chained pod, IFBA the first one's ifb. */
-/** Files of the state, in lines for the shell. */
-const state = stateFilesAt('STATE')
-const net = state.network('net')
-const removeState = `rm ${net.address('*')} ${state.port('*')} ${net.shared}`
-
 interface Broken {
   readonly what: string
   readonly lines: readonly string[]
@@ -129,30 +123,19 @@ const single: readonly Broken[] = [
     lines: ['nft flush chain ip foreign forwarded'],
     said: [/^the accept of mark 0x1000 is missing in nft chain ip foreign forwarded$/],
   },
-  {
-    what: 'state removed that other state tells',
-    lines: [`${removeState} ${state.network('list').chainedShared}`],
-    said: [
-      /^the reservation of address 10\.240\.0\.2 of/,
-      /^the reservation of host port/,
-      new RegExp(`${basename(net.shared).replaceAll('.', '\\.')} is missing$`),
-    ],
-  },
 ]
 const all: Broken = {
   what: 'all of it at once, the rules flushed',
   lines: [
-    removeState,
     'tc qdisc del dev A root',
     'ip link del IFBA',
     'ip route flush dev B',
     'ip link set B down',
     'nft flush ruleset',
     'ip link del cni0',
-    'ip link del br-list',
     'sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0',
   ],
-  said: [/^cni0 is missing$/, /^br-list is missing$/, /^nft table inet trestle is missing$/, /^ifb\w+ is missing$/],
+  said: [/^cni0 is missing$/, /^nft table inet trestle is missing$/, /^ifb\w+ is missing$/],
 }
 
 describe('restore', () => {
@@ -163,17 +146,13 @@ describe('restore', () => {
     host.run('nft', [
       'add table ip foreign; add chain ip foreign forwarded { type filter hook forward priority 5; policy drop; }',
     ])
-    const [a, b, c] = [
-      attach(host, bridged, { id: 'a' }),
-      attach(host, routed, { id: 'b' }),
-      attach(host, main, { id: 'c' }),
-    ]
-    expect(host.cni('ADD', { ...onTop, prevResult: c.result }, c.call)).toMatchObject({ code: 0 })
+    const [a, b] = [attach(host, bridged, { id: 'a' }), attach(host, routed, { id: 'b' })]
+    foreignBridge(host, 'br-list', '10.242.0.1')
+    const { call, prevResult } = bridgedPod(host, 'c', { bridge: 'br-list', address: '10.242.0.2' })
     pods = [
       [bridged, a],
       [routed, b],
-      [main, c],
-      [onTop, c],
+      [onTop, { ...attach(host, { ...onTop, prevResult }, call), hostLink: 'hc' }],
     ]
   })
   afterEach(() => host.close())
@@ -191,10 +170,9 @@ describe('restore', () => {
       B: b ?? '',
       C: c ?? '',
       IFBA: /ifb[0-9a-f]+/.exec(filters)?.[0] ?? '',
-      STATE: host.stateDir,
     }
     for (const line of lines) {
-      const text = line.replace(/\b(IFBA|STATE|[ABC])\b/g, (word) => names[word] ?? word)
+      const text = line.replace(/\b(IFBA|[ABC])\b/g, (word) => names[word] ?? word)
       const done = host.run('sh', ['-ec', text])
       expect(done.code, `${text}: ${done.stderr}`).toBe(0)
     }

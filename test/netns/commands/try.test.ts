@@ -55,15 +55,6 @@ describe('trestle try', () => {
     expect(surroundings()).toEqual(before)
   })
 
-  it('writes no line into the log of the configuration', () => {
-    const { exitCode, stdout } = run(
-      ['try', '-'],
-      list({ type: 'trestle', podcidr: '10.240.0.0/24', log: `${directory}/log` }),
-    )
-    expect(exitCode, stdout).toBe(0)
-    expect(readdirSync(directory)).not.toContain('log')
-  })
-
   it('says the same as JSON', () => {
     const { exitCode, stdout } = run(
       ['try', '-', '-o', 'json'],
