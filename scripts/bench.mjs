@@ -11,15 +11,10 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { bare, masquerade } from './bench/case-bare.mjs'
-import { churn } from './bench/case-churn.mjs'
-import { containerd } from './bench/case-containerd.mjs'
 import { memory, processes } from './bench/case-resources.mjs'
-import { restore } from './bench/case-restore.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
 import { start } from './bench/case-start.mjs'
 import { storm } from './bench/case-storm.mjs'
-import { timeline } from './bench/case-timeline.mjs'
 import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
 import { requirePage, writeReport } from './bench/report/page.mjs'
@@ -30,22 +25,7 @@ import { leftOut, plot, renderTable } from './bench/table.mjs'
  * Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of
  * them. Namespaces stay until the end: what is most held to its limits comes first.
  */
-const inside = {
-  timeline,
-  whole,
-  churn,
-  start,
-  bare,
-  masquerade,
-  processes,
-  memory,
-  pods,
-  rules,
-  storm,
-  restore,
-}
-/** containerd has a machine of its own, which is not made inside another. */
-const outside = { containerd }
+const cases = { whole, start, processes, memory, pods, rules, storm }
 
 function readOptions() {
   const { values } = parseArgs({
@@ -64,7 +44,7 @@ function readOptions() {
   const { report, output, results, short } = values
   if (short && report) throw new Error('bench: --report measures all of it, --short a part')
   const rounds = Number(values.rounds)
-  const all = [...Object.keys(inside), ...Object.keys(outside)]
+  const all = Object.keys(cases)
   const names = values.only?.split(',') ?? (short ? ['start', 'whole', 'processes'] : all)
   const unknown = names.find((name) => !all.includes(name))
   if (unknown) throw new Error(`bench: no case ${unknown}; there are ${all.join(', ')}`)
@@ -81,11 +61,11 @@ function isPrivate() {
 }
 
 /** Runs those of `cases` that are asked for. Returns their results by name: of one that fails, the reason. */
-async function run(cases, { names, ...options }) {
+async function run({ names, ...options }) {
   const scratch = makeScratch()
   const found = copyExecutables(scratch)
   const results = {}
-  for (const name of names.filter((each) => Object.hasOwn(cases, each))) {
+  for (const name of names) {
     const start = performance.now()
     results[name] = await cases[name]({ ...options, found, scratch }).catch((error) => {
       return { rows: [leftOut(name, error.message)], notes: [] }
@@ -95,7 +75,7 @@ async function run(cases, { names, ...options }) {
   return results
 }
 
-/** The cases that change links and rules, in namespaces of their own. */
+/** The cases, in namespaces of their own. */
 function runInside() {
   const file = join(makeScratch(), 'results')
   const words = [process.execPath, ...process.argv.slice(1), '--results', file]
@@ -120,14 +100,13 @@ if (options.results !== undefined) {
   if (!isPrivate()) throw new Error('bench: --results is for the part in private namespaces')
   // Databases and reservations of the contenders; the mount is private (in-netns.sh).
   execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/var/lib'])
-  writeFileSync(options.results, JSON.stringify(await run(inside, options)))
+  writeFileSync(options.results, JSON.stringify(await run(options)))
 } else {
   if (options.report) requirePage()
   if (!['dist/trestle', 'dist/empty'].every((file) => existsSync(file)))
     execFileSync(process.execPath, ['build.mjs', '--empty'], { stdio: 'inherit' })
   const start = performance.now()
-  const isAskedFor = options.names.some((name) => Object.hasOwn(inside, name))
-  const results = { ...(isAskedFor && runInside()), ...(await run(outside, options)) }
+  const results = runInside()
   const seconds = (performance.now() - start) / 1000
   if (options.output === 'json') console.log(JSON.stringify({ options, results }))
   else print(results)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Projects, each run by its own command: `unit` and `fuzz` are pure and parallel; `netns` and `e2e`
+// Projects, each run by its own command: `unit` is pure and parallel; `netns` and `e2e`
 // make network namespaces and start processes, so their files run one after the other; `faults` does too, but
 // each of its files has a node of its own and waits much: three run at a time.
 import { fileURLToPath } from 'node:url'
@@ -57,7 +57,6 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { root, plugins: [catalogue], test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
       serial('netns'),
       serial('e2e'),
       faults,

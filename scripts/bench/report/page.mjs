@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/benchmarks.md: one table and two pictures in place of those of the run before. What people wrote around stays.
+// docs/benchmarks.md: one table and a picture in place of those of the run before. What people wrote around stays.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, release } from 'node:os'
 import { join } from 'node:path'
 import { peersCache } from '../contenders.mjs'
 import { podsChart } from './pods-chart.mjs'
-import { timelineChart } from './timeline-chart.mjs'
 
 const docs = join(import.meta.dirname, '../../../docs')
 const page = join(docs, 'benchmarks.md')
@@ -22,9 +21,8 @@ export function requirePage() {
 
 /** Writes the page and its pictures. `results`: of all cases; `rounds`, `seconds`: of the run. Returns the files. */
 export function writeReport({ results, rounds, seconds }) {
-  const { timeline, whole } = results
+  const { whole } = results
   const pictures = {
-    ...(timeline?.timelines && { 'benchmarks-call.svg': timelineChart(timeline.timelines) }),
     ...(whole?.fills && { 'benchmarks-pods.svg': podsChart(whole.fills) }),
   }
   for (const [name, picture] of Object.entries(pictures)) writeFileSync(join(docs, name), picture)
@@ -36,7 +34,6 @@ export function writeReport({ results, rounds, seconds }) {
 }
 
 const titles = {
-  'benchmarks-call.svg': 'Where the time of an ADD and of a DEL goes',
   'benchmarks-pods.svg': 'ADD against the number of pods on the node',
 }
 
@@ -58,7 +55,7 @@ function madeFrom() {
     const stamps = readdirSync(join(peersCache, 'stamp'))
     const of = (part) => stamps.find((name) => name.startsWith(`${part}@`))?.split('@')[1]
     const plugins = of('cni')?.split('-v').at(-1)
-    return `${plugins ? `, upstream plugins ${plugins}` : ''}${of('containerd') ? `, containerd ${of('containerd').slice(1)}` : ''}`
+    return plugins ? `, upstream plugins ${plugins}` : ''
   } catch {
     return ''
   }
