@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CniError as CoreError } from '../src/cni/errors.ts'
 import type { Result } from '../src/cni/results.ts'
+import { attached } from '../src/commands/uninstall-command.ts'
 import { makesInterface } from '../src/config/network-conf.ts'
 import { readConfig } from '../src/config/read-config.ts'
 import { opsOf } from '../src/drivers/attachment.ts'
@@ -14,10 +15,13 @@ import { readAcceptPlaces } from '../src/features/host-accept.ts'
 import type { Cluster } from '../src/features/network-elements.ts'
 import { readCluster as readClusterText } from '../src/features/network-elements.ts'
 import { capacity, countedAddresses, describeSet } from '../src/ipam/choose.ts'
+import { lookAtHost } from '../src/kernel/look.ts'
 import { closeNetns, openNetnsIfThere } from '../src/kernel/netns.ts'
 import { acceptMark, acceptMarkText } from '../src/kernel/nft-table.ts'
-import { readableText, writeText } from '../src/state/files.ts'
-import { clusterFile, machineLockFile } from '../src/state/layout.ts'
+import { podLinkNames } from '../src/kernel/proc.ts'
+import type { WrapRun } from '../src/process/machine.ts'
+import { namesIn, readableText, writeText } from '../src/state/files.ts'
+import { clusterFile, machineLockFile, stateRoot } from '../src/state/layout.ts'
 import { withLock } from '../src/state/lock.ts'
 import * as records from '../src/state/records.ts'
 import { addressHolder, reservedAddresses } from '../src/state/reservations.ts'
@@ -31,12 +35,16 @@ import { planUninstall, uninstall } from '../src/verbs/uninstall.ts'
 import { orElse } from './cni/error.ts'
 import type { NetworkSpec } from './model/attachment.ts'
 import type { AttachmentRecord } from './model/record.ts'
+import { onHost } from './system/process/programs.ts'
 
 export { type Judged, judgeAll, type Listed, type SweepRequest, sweep } from '../src/commands/gc-command.ts'
 export { acceptMark, acceptMarkText, capacity, countedAddresses, describeSet, readAcceptPlaces, reservedAddresses }
 
 /** A context for looks and removals, without a signal that ends it. */
-export const contextOfCore = () => openRemovingContext()
+export const contextOfCore = () => openRemovingContext({ wrap: onMachine })
+
+/** In the agent's container nft is the machine's own: another version may misread its tables. */
+const onMachine: WrapRun = (run) => (process) => run({ ...process, ...onHost(process) })
 
 interface StoredRecord {
   readonly isPending: boolean
@@ -227,11 +235,18 @@ export async function removeUnused(name: string): Promise<readonly string[]> {
   })
 }
 
+/** In a container the state's directory is a mount: what is in it has gone, and it stays. */
+function unlessMounted(error: NodeJS.ErrnoException): [] {
+  if (!['EBUSY', 'EROFS'].includes(error.code ?? '') || namesIn(stateRoot()).length > 0) throw error
+  return []
+}
+
 /** Everything of trestle's own on this node. */
 export async function uninstallAll(isApplied: boolean) {
   const plan = await planUninstall(contextOfCore())
-  const live = plan.records.filter((record) => !records.isDead(record)).map(records.describeRecord)
-  const errors = isApplied && live.length === 0 ? await uninstall(plan, contextOfCore()) : []
+  // A pod may have come since the plan was made.
+  const live = await attached({ ...plan, records: records.allRecords() }, contextOfCore())
+  const errors = isApplied && live.length === 0 ? await uninstall(plan, contextOfCore()).catch(unlessMounted) : []
   return { live, removes: plan.removes, stays: plan.stays, failures: errors.map(({ message }) => message) }
 }
 

@@ -100,6 +100,8 @@ export interface SweepRequest {
   readonly endpoint?: string | undefined
   readonly isAsked: boolean
   readonly isApplied: boolean
+  /** Absent: tools of this process's own root. */
+  readonly open?: () => Context
 }
 
 /** What becomes of an attachment, a reservation, a link or elements, and why. */
@@ -125,12 +127,15 @@ interface Swept {
 }
 
 /** Judges everything, and with `isApplied` removes the garbage. Throws CniError 5 when a runtime does not answer. */
-export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, progress: Progress): Promise<Swept> {
+export async function sweep(
+  { endpoint, isAsked, isApplied, open = openRemovingContext }: SweepRequest,
+  progress: Progress,
+): Promise<Swept> {
   const { listed, source, sandboxes } = isAsked
     ? await askRuntime(endpoint, progress)
     : { listed: undefined, source: 'not asked', sandboxes: [] }
   requireStateIfThere()
-  const context = openRemovingContext()
+  const context = open()
   if (isApplied && isStateLost()) await recoverLostState(context.machine)
   progress('looking at attachments, reservations, links and rules')
   const judged = await judgeAll(context, listed)
@@ -141,10 +146,10 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
     for (const [at, { remove, text }] of garbage.entries()) {
       progress(`collecting ${at + 1} of ${garbage.length}: ${text}`)
       // Each has the time of a call.
-      const errors = (await remove?.(openRemovingContext())) ?? []
+      const errors = (await remove?.(open())) ?? []
       failures.push(...errors.map(({ message }) => message))
     }
-    for (const network of networkNames()) await settleKilledCalls(network, openRemovingContext())
+    for (const network of networkNames()) await settleKilledCalls(network, open())
   }
   return {
     judged,

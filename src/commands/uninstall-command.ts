@@ -6,8 +6,8 @@ import { type Command, exitCode, type Input } from '../../src-before/cli/shell/c
 import { print } from '../../src-before/cli/shell/output.ts'
 import { requireRoot } from '../../src-before/cli/shell/self.ts'
 import { describeRecord, isDead } from '../state/records.ts'
-import { openRemovingContext } from '../verbs/context.ts'
-import { planUninstall, uninstall } from '../verbs/uninstall.ts'
+import { type Context, openRemovingContext } from '../verbs/context.ts'
+import { planUninstall, type UninstallPlan, uninstall } from '../verbs/uninstall.ts'
 import { judgeAll } from './gc-command.ts'
 
 export const uninstallCommand: Command = {
@@ -29,6 +29,16 @@ export const uninstallCommand: Command = {
 const unit = '/etc/systemd/system/trestle-restore.service'
 const unitRemoval = `systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload`
 
+/** Attachments that a pod may use, in words: with a record, and without one by their links and rules. */
+export async function attached({ records }: UninstallPlan, context: Context): Promise<readonly string[]> {
+  const judged = await judgeAll(context, undefined)
+  const lost = judged.filter(({ part, verdict }) => part === 'orphans' && verdict === 'report')
+  return [
+    ...records.filter((record) => !isDead(record)).map(describeRecord),
+    ...lost.map(({ text }) => `${text}, without a record`),
+  ]
+}
+
 async function run(input: Input): Promise<number> {
   requireRoot('uninstall', 'uninstall reads the state and the rules of the node')
   const isApplied = input.values['apply'] === true
@@ -36,11 +46,7 @@ async function run(input: Input): Promise<number> {
   const plan = await planUninstall(context)
   const { removes } = plan
   const stays = [...plan.stays, ...(existsSync(unit) ? [`${unit}: remove it with: ${unitRemoval}`] : [])]
-  const orphans = (await judgeAll(context, undefined)).filter(({ part }) => part === 'orphans')
-  const live = [
-    ...plan.records.filter((record) => !isDead(record)).map(describeRecord),
-    ...orphans.flatMap(({ verdict, text }) => (verdict === 'report' ? [`${text}, without a record`] : [])),
-  ]
+  const live = await attached(plan, context)
   const errors = isApplied && live.length === 0 ? await uninstall(plan, context) : []
   const failures = errors.map(({ message }) => message)
   const isDone = isApplied && live.length === 0 && failures.length === 0

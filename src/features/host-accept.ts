@@ -193,10 +193,14 @@ async function putAccept(machine: Machine, spot: Spot): Promise<void> {
   const at = before === undefined ? rules.length : rules.indexOf(before)
   const isThere = rules[at - 1]?.isOurs === true
   const orphans = rules.filter((rule, index) => rule.isOurs && !(isThere && index === at - 1))
-  for (const rule of orphans.toReversed())
-    await removeRule(machine, place, { ...rule, number: rules.indexOf(rule) + 1 })
-  const number = at + 1 - orphans.filter((rule) => rules.indexOf(rule) < at).length
-  if (!isThere) await insertAccept(machine, place, before === undefined ? undefined : { handle: before.handle, number })
+  // First the new one: there is no moment without.
+  if (!isThere)
+    await insertAccept(machine, place, before === undefined ? undefined : { handle: before.handle, number: at + 1 })
+  for (const rule of orphans.toReversed()) {
+    const index = rules.indexOf(rule)
+    const number = index + 1 + (!isThere && index >= at ? 1 : 0)
+    await removeRule(machine, place, { ...rule, number })
+  }
 }
 
 async function takeOutAccepts(machine: Machine, place: ChainPlace): Promise<void> {

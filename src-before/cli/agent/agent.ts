@@ -3,7 +3,7 @@
 
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { ownBridges, sweep } from '../../core.ts'
+import { contextOfCore, ownBridges, sweep } from '../../core.ts'
 import { isPodGone, type News, newsOfIp, newsOfNft } from '../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../plan/agent/problem.ts'
 import { isEcho } from '../../plan/agent/routes.ts'
@@ -274,7 +274,7 @@ function removedDirectory({ confDir, binDir }: Settings): string | undefined {
 
 /** Collects garbage and logs it. Throws CniError when the look fails. */
 async function collectGarbage({ settings, log, metrics }: Life): Promise<void> {
-  const request = { endpoint: settings.runtimeEndpoint, isAsked: true }
+  const request = { endpoint: settings.runtimeEndpoint, isAsked: true, open: contextOfCore }
   const found = await sweep({ ...request, isApplied: false }, () => undefined)
   const count = (verdict: string) => found.judged.filter((each) => each.verdict === verdict).length
   metrics.orphans.set(count('report'))

@@ -209,9 +209,6 @@ describe('trestle agent --uninstall', () => {
     expect(host.cni('ADD', conf, { netns }).stderr).toBe('')
     expect(routes()).toContain('proto 116')
 
-    // On the host, not in the agent's container.
-    mkdirSync(`${root}/etc/systemd/system`, { recursive: true })
-    writeFileSync(`${root}/etc/systemd/system/trestle-restore.service`, '')
     const remover = agent('--uninstall')
     await remover.seen(({ message }) => String(message).startsWith('pods are attached'), 'the pod')
     expect(readiness()).toContain('pods are attached')
@@ -219,8 +216,6 @@ describe('trestle agent --uninstall', () => {
     expect(host.cni('DEL', conf, { netns }).stderr).toBe('')
 
     await remover.seen(({ message }) => String(message).startsWith('uninstalled'), 'the end')
-    const removed = await remover.seen(({ message }) => message === 'removed', 'what was removed')
-    expect(removed['stays']).toContainEqual(expect.stringMatching(/^\/etc\/systemd\/.*systemctl disable/))
     expect(readiness()).toBe('ok\n')
     expect(existsSync(files.conflist)).toBe(false)
     expect(readdirSync(bin)).toEqual([])

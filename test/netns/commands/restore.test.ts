@@ -116,7 +116,7 @@ const single: readonly Broken[] = [
   {
     what: 'a chained limit removed',
     lines: ['tc qdisc del dev C root'],
-    said: [/^bandwidth limit is missing on veth/],
+    said: [/^bandwidth limit is missing on hc/],
   },
   {
     what: 'the accept gone',
@@ -212,13 +212,13 @@ describe('restore', () => {
     const [ended, lives] = pods.map(([, pod]) => pod)
     if (ended === undefined || lives === undefined) throw new Error('no pods')
     host.removePod(ended.netns)
-    const namesOf = (id: string) => [expect.stringMatching(`container ${id} `)]
+    const namesOf = (id: string) => [expect.stringMatching(`container ${id}$`)]
     const dry = restore('--dry-run')
     expect(JSON.parse(dry.stdout)).toMatchObject({ exitCode: 0, missing: [], lost: [], ended: namesOf('a') })
     expect(restore().code).toBe(0)
     const text = host.run('env', [stateWord(host), trestle, 'restore', '--dry-run'])
     expect(text.stdout).toMatch(
-      /ended {5}eth0 of container a .*: the namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/,
+      /ended {5}eth0 of container a: the namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/,
     )
     host.run('ip', ['link', 'del', lives.hostLink])
     expect(JSON.parse(restore().stdout)).toMatchObject({ exitCode: 1, lost: namesOf('b'), ended: namesOf('a') })
@@ -234,7 +234,7 @@ describe('restore', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
-  it('puts rules in with one transaction', () => {
+  it('puts the rules of each table in with one transaction', () => {
     host.run('nft', ['flush', 'ruleset'])
     const directory = mkdtempSync(`${tmpdir()}/trestle-nft-`)
     try {
@@ -245,7 +245,7 @@ describe('restore', () => {
       expect(host.run('env', [...env, trestle, 'restore']).code).toBe(0)
       const calls = readFileSync(`${directory}/calls`, 'utf8').split('\n')
       // The others list tables and chains.
-      expect(calls.filter((call) => call === '-t -f -')).toHaveLength(1)
+      expect(calls.filter((call) => call === '-t -f -')).toHaveLength(2)
     } finally {
       rmSync(directory, { recursive: true })
     }

@@ -6,7 +6,7 @@ import { opsOf } from '../../../src/drivers/attachment.ts'
 import type { Device } from '../../../src/drivers/driver.ts'
 import { homecomingOf } from '../../../src/drivers/host-device.ts'
 import { temporaryLinkName } from '../../../src/drivers/names.ts'
-import type { DeviceSpec } from '../../../src/drivers/spec.ts'
+import { type DeviceSpec, emptySpec } from '../../../src/drivers/spec.ts'
 import { toBatch } from '../../../src/kernel/batch.ts'
 import type { ObservedLink } from '../../../src/kernel/observed.ts'
 import { id, type Json, linkOf, specOf } from '../call.ts'
@@ -69,7 +69,7 @@ describe('the way home', () => {
     readonly pod?: ReadonlyMap<string, ObservedLink>
   }
   const home = ({ host, pod }: Around, device = own) => {
-    const { ops, ...rest } = homecomingOf(id, device, host, pod)
+    const { ops, ...rest } = homecomingOf({ ...emptySpec(id, 'host-device'), device }, host, pod)
     return { text: ops.map((op) => `${op.place}: ${toBatch([op]).texts.join('')}`).join(''), ...rest }
   }
   const returned = (...first: readonly string[]) =>

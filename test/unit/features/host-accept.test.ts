@@ -92,10 +92,10 @@ describe('the place of the accept', () => {
     ],
     ['nowhere where all is accepted before', { forward: ['accept', 'drop'] }, undefined, []],
     [
-      'before the call of a chain that drops',
+      'before the drop in a chain that is called',
       { forward: ['jump:sub'], sub: ['if drop', 'drop'] },
       undefined,
-      ['insert rule inet fw forward handle 1'],
+      ['insert rule inet fw sub handle 2'],
     ],
     [
       'behind a chain that comes back',

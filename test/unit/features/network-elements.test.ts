@@ -2,7 +2,7 @@
 // Elements that networks share, whose comment each has, and those of the cluster: nothing of a damaged file reaches nft.
 
 import { describe, expect, it } from 'vitest'
-import { everyElement } from '../../../src/drivers/every-element.ts'
+import { everyElement } from '../../../src/drivers/attachment.ts'
 import { networkDigest } from '../../../src/drivers/names.ts'
 import type { NetworkSpec } from '../../../src/drivers/spec.ts'
 import { clusterElements, networkElements, readCluster } from '../../../src/features/network-elements.ts'

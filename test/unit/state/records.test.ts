@@ -4,8 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CniError } from '../../../src/cni/errors.ts'
-import { opsOf, ownLinks, undoOf } from '../../../src/drivers/attachment.ts'
-import { everyElement } from '../../../src/drivers/every-element.ts'
+import { everyElement, opsOf, ownLinks, undoOf } from '../../../src/drivers/attachment.ts'
 import { stepsToAdd, stepsToRemove } from '../../../src/process/order.ts'
 import {
   type AttachmentRecord,

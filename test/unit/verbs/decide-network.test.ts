@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { NetworkSpec, PodAddress } from '../../../src/drivers/spec.ts'
-import { mergeNetwork } from '../../../src/verbs/set-up.ts'
+import { mergeNetwork } from '../../../src/verbs/decide-network.ts'
 import { type Json, specOf, v4 } from '../call.ts'
 
 const delegated = { ipam: { type: 'dhcp' }, isGateway: true, ipMasq: true }
