@@ -271,16 +271,16 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
     run: async (all, options) => {
       batches = all.map(({ batch }) => batch)
       for (const { ops } of batches) for (const op of ops) note(op)
-      const runs: Step[] = []
-      for (const step of all) {
-        const { tool, texts, ops } = step.batch
-        if (tool !== 'file') runs.push(step)
-        else {
-          steps.push({ command: 'written to /proc/sys', stdin: texts.join(''), ops })
-          runs.push({ ...step, batch: { ...step.batch, ops: [] } })
-        }
-      }
-      return await base.run(runs, options)
+      const files = all.filter(({ batch }) => batch.tool === 'file')
+      const print = ({ batch: { texts, ops } }: Step) =>
+        steps.push({ command: 'written to /proc/sys', stdin: texts.join(''), ops })
+      files.filter(({ name }) => name === 'first settings').forEach(print)
+      const outcome = await base.run(
+        all.map((step) => (files.includes(step) ? withoutOps(step) : step)),
+        options,
+      )
+      files.filter(({ name }) => name !== 'first settings').forEach(print)
+      return outcome
     },
     ask: async (process) => {
       const { file, args, kind } = process
@@ -295,6 +295,11 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
     },
   }
   return { machine, steps, flush: () => (tables = []) }
+}
+
+/** This machine's settings are not written. */
+function withoutOps(step: Step): Step {
+  return { ...step, batch: { ...step.batch, ops: [] } }
 }
 
 const delegatedAnswer = '{"cniVersion":"1.0.0","ips":[{"address":"192.0.2.2/24","gateway":"192.0.2.1"}]}'
