@@ -74,9 +74,7 @@ function errorOf({ type, verb }: Delegation, { code, signal, stdout, stderr }: O
     Code.delegateFailed,
     'ipam-plugin-failed',
     `the IPAM plugin ${type} ${how} on ${verb} without an error object`,
-    {
-      details: `stdout: ${printedText(stdout)}\nstderr: ${printedText(stderr)}`,
-    },
+    { details: `stderr: ${printedText(stderr)}` },
   )
 }
 

@@ -264,7 +264,7 @@ export function knownNetworks(records: readonly AttachmentRecord[] = allRecords(
       const known = isTaken(networkFile({ name, role })) ? readNetwork({ name, role }) : undefined
       if (known !== undefined) return known
       const own = finished.filter(({ id, spec }) => shortId(id.network) === name && spec?.network?.role === role)
-      const newest = own.toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1))[0]
+      const newest = own.filter((record) => !isDead(record)).toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1))[0]
       return newest?.spec?.network ?? []
     }),
   )

@@ -88,7 +88,7 @@ export function meets(one: NetworkSpec, other: NetworkSpec): boolean {
 /** Refuses a new range that meets an address of another link or a range of another network. Throws CniError 110. */
 function refuseOverlap(wanted: NetworkSpec, { before, others, host }: Around): void {
   const isOverlap = (a: string, b: string) => overlaps(toCidr(asPrefix(a)), toCidr(asPrefix(b)))
-  const networks = [...others, wanted, ...(before ? [before] : [])]
+  const networks = [...others, ...(before ? [before] : [])]
   const gateways = networks.flatMap(({ bridge }) => bridge?.addresses ?? [])
   const ownLinks = [wanted, before].flatMap((each) => [each?.bridge?.name, each?.bridge?.vlanGateway?.name])
   const refuse = (range: string, what: string, cure = '') => {

@@ -126,7 +126,7 @@ function follow(life: Life): void {
 
 /** Whether something is to change with the end of a pod: pods have earlier ranges, another mode or another bridge. */
 function waitsForPods({ problems }: Life): boolean {
-  return problems.some(({ id }) => id === 'MovedPodCIDR' || id === 'ModeChanged' || id === 'TwoBridges')
+  return problems.some(({ id }) => id === 'MovedPodCIDR' || id === 'ModeChanged')
 }
 
 /** Adds the tally of calls to the metrics. Rounds continue with unreadable state. */

@@ -284,8 +284,6 @@ function convertFirewall(plugin: Json): Converted {
     keys: {
       firewall: {
         ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open',
-        // The plugin accepts packets from the pod and answers to the pod (docs/design.md, "Upstream firewall").
-        hostAccept: 'established',
         ...(zone === '' ? {} : { firewalldZone: zone }),
       },
     },
@@ -298,8 +296,8 @@ function convertFirewall(plugin: Json): Converted {
       ),
       note(
         'firewall.hostAccept',
-        'accepts packets from pods, answers and host ports, like the firewall plugin; "auto" also accepts new ' +
-          'connections from nonMasqueradeCIDRs and acceptFrom',
+        'accepts packets from pods, answers and host ports, like the firewall plugin, and also new connections ' +
+          "from the network's own ranges and nonMasqueradeCIDRs",
       ),
       ...backendRemarks(plugin, 'firewall'),
       ...unknownRemarks(plugin, {

@@ -5,7 +5,7 @@
 export const problemIds = [
   ...(['NoPodCIDR', 'BadPodCIDR', 'OverlappingPodCIDR', 'BeyondClusterCIDR', 'PublicPodCIDR'] as const),
   ...(['WideClusterCIDR', 'NoInternalIP', 'BadInternalIP', 'NotOnSegment', 'ForeignRoute'] as const),
-  ...(['OverlapsHost', 'MovedPodCIDR', 'TwoBridges', 'ModeChanged', 'MtuChanged'] as const),
+  ...(['OverlapsHost', 'MovedPodCIDR', 'ModeChanged', 'MtuChanged'] as const),
   ...(['PoolNearlyFull', 'OtherConfiguration', 'BadTemplate', 'NoProgram', 'ProgramFails', 'RouteRefused'] as const),
 ] as const
 

@@ -122,6 +122,7 @@ describe('trestle uninstall', () => {
 
     expectSilent(later(host, 'DEL', { conf: everything, pod }))
     expect(uninstall('--apply').exitCode).toBe(0)
+    expect(host.run('ip', ['link', 'show', 'cni0']).code).not.toBe(0)
     expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay')
   })
 

@@ -85,7 +85,6 @@ describe('the MTU of pods is that of', () => {
   })
 
   it.each([
-    ['the link for pods of IPv4 alone, whatever its IPv6 MTU', '10.240.0.0/24', 1450],
     ["the link's IPv6 MTU for others", ['10.240.0.0/24', 'fd00:240::/64'], 1300],
   ])('%s', (_, podcidr, mtu) => {
     addLink('one', 1, 1450)

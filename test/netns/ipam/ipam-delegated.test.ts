@@ -157,7 +157,7 @@ describe('a delegated IPAM plugin', () => {
     const plugin = install({ ADD: 'cat stdin.ADD; exit 1' })
     const secret = { ...conf, args: { cni: { token: 'tops3cret' } }, 'api-key': 'tops3cret' }
     const answered = host.cni('ADD', secret, { netns: host.pod('p'), path: plugin.path })
-    expectError(answered, 105, '"token":"***"')
+    expectError(answered, 105, 'ended with status 1')
     expect(answered.stdout).not.toContain('tops3cret')
     expectNothingLeft(host, before)
   })
