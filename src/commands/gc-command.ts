@@ -36,7 +36,8 @@ import {
 } from '../state/records.ts'
 import { isStateLost, recoverLostState } from '../state/recover.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
-import { detach, detachWithoutRecord, settleKilledCalls } from '../verbs/detach.ts'
+import { detach, detachWithoutRecord } from '../verbs/detach.ts'
+import { settleKilledCalls } from '../verbs/settle.ts'
 
 export const gcCommand: Command = {
   name: 'gc',

@@ -18,7 +18,7 @@ import { defined, isObject, parseObject } from '../cni/json.ts'
 import { readConfig, readDelConfig } from '../config/read-config.ts'
 import type { Batch } from '../kernel/batch.ts'
 import { ruleComments } from '../kernel/nft-table.ts'
-import type { LinkAttributes, Op } from '../kernel/operation.ts'
+import type { LinkAttributes, Op, OpOf } from '../kernel/operation.ts'
 import { uplinkName } from '../kernel/proc.ts'
 import { type Machine, machineWith } from '../process/machine.ts'
 import type { Step } from '../process/order.ts'
@@ -184,6 +184,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
   const steps: PlannedStep[] = []
   const links = new Map<string, PrintedLink>()
   const sysctls = new Map<string, string>()
+  const queues = new Map<string, OpOf<'bucket.set' | 'redirect.set'>>()
   let tables: readonly string[] = []
   let index = 10
   const addLink = (link: Pick<PrintedLink, 'name' | 'kind'> & Partial<PrintedLink>) => {
@@ -217,6 +218,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
       links.set(`${now.place} ${now.name}`, now)
     }
     if (op.kind === 'sysctl.set' && place === 'host') sysctls.set(op.key, op.value)
+    if (op.kind === 'bucket.set' || op.kind === 'redirect.set') queues.set(`${op.kind} ${op.dev}`, op)
     if (op.kind === 'table.set') tables = [...tables, op.table]
   }
 
@@ -244,6 +246,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
       )
       return { ...none, stdout: `${shown('host')}${ways.join('')}` }
     }
+    if (file === 'tc') return { ...none, stdout: shownQueues([...queues.values()], asked) }
     return { ...none, stdout: file === 'nsenter' ? shown('pod') : '' }
   }
   const commentLines = () =>
@@ -320,6 +323,24 @@ function asListed({ name, kind, mac, mtu, master, alias, index, peer, addresses,
     ...(peer ? { link_index: peer } : {}),
     addr_info: addresses.map((cidr) => ({ local: bareAddress(cidr), prefixlen: Number(cidr.split('/')[1]) })),
   }
+}
+
+/** As tc answers `qdisc show` and `filter show dev …`, an array on a line each. */
+function shownQueues(queues: readonly OpOf<'bucket.set' | 'redirect.set'>[], asked: string): string {
+  const qdiscs = queues.map((op) =>
+    op.kind === 'redirect.set'
+      ? { kind: 'ingress', dev: op.dev, handle: 'ffff:' }
+      : {
+          ...{ kind: 'tbf', dev: op.dev, handle: '1:', root: true },
+          options: { rate: op.rateBits / 8, burst: op.burstBytes },
+        },
+  )
+  const filters = [...asked.matchAll(/^filter show dev (\S+)/gm)].map(([, dev]) =>
+    queues.flatMap((op) =>
+      op.kind === 'redirect.set' && op.dev === dev ? [{ options: { actions: [{ to_dev: op.to }] } }] : [],
+    ),
+  )
+  return [qdiscs, ...filters].map((entries) => `${JSON.stringify(entries)}\n`).join('')
 }
 
 /** The node's own links that a configuration may name. */

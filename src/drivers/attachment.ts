@@ -46,7 +46,6 @@ export function ownElements(spec: Spec): readonly Element[] {
 export function sharedElements({ hostPorts, id }: Spec): readonly Element[] {
   if (hostPorts === undefined || hostPorts.isOwnLink) return []
   const comment = networkDigest(id.network)
-  // Hairpin: a client of the same link gets its answer straight away, untranslated, whatever the link is.
   return loopbackGuard(hostPorts).map((element) => ({ ...element, comment }))
 }
 
@@ -63,6 +62,11 @@ export function undoOf(spec: Spec, links: readonly string[], group: number): rea
     ...removeLinks(links, group),
     ...elementOps(ownElements(spec), 'element.delete'),
   ]
+}
+
+/** A link group that is this process's alone. */
+export function linkGroup(): number {
+  return 0x40000000 + process.pid
 }
 
 /** Two links go as one group, since the kernel then waits for grace periods once. `group`: unique to this process. */

@@ -338,12 +338,12 @@ function readRule({ handle, comment: text = '', expr = [] }: NonNullable<Entry['
   }
 }
 
-/** iptables-nft's comment is not shown by every nft; the mark and the verdict are ours alone. */
+/** Not every nft shows iptables-nft's comment: then it is a rule with a comment, whose one condition is our mark. */
 function isMarkAccept(statements: readonly (readonly [string, unknown])[], verdict: Verdict): boolean {
-  return (
-    verdict === 'accept' &&
-    statements.some(
-      ([key, value]) => key === 'match' && /"mark".*\b4096\b|\b4096\b.*"mark"/.test(JSON.stringify(value)),
-    )
-  )
+  const isComment = ([key, value]: readonly [string, unknown]) =>
+    key === 'xt' && JSON.stringify(value).includes('"comment"')
+  const conditions = statements.filter((each) => each[0] === 'match' || (each[0] === 'xt' && !isComment(each)))
+  const [only, ...others] = conditions
+  const isMark = only !== undefined && /"mark".*\b4096\b|\b4096\b.*"mark"/.test(JSON.stringify(only[1]))
+  return verdict === 'accept' && isMark && others.length === 0 && statements.some(isComment)
 }

@@ -5,7 +5,7 @@
 import { bareAddress, contains, familyOf, parseCidr } from '../cni/addresses.ts'
 import type { PodRoute } from '../drivers/spec.ts'
 import type { Observed, ObservedRoute, Place } from './observed.ts'
-import { mainTable, type Op, type OpOf, type RouteOp } from './operation.ts'
+import type { Op, OpOf, RouteOp } from './operation.ts'
 
 /** One line of `ip -batch`. Batch lines take no -4 or -6: the prefix tells the family. */
 export function routeOpWords(op: RouteOp): readonly string[] {
@@ -113,9 +113,4 @@ function missingRoute({ route, dev, how }: OpOf<'route.add'>, place: Place): rea
 function matches(there: ObservedRoute, route: PodRoute): boolean {
   const keys = ['gw', 'priority', 'mtu', 'advmss'] as const
   return keys.every((key) => route[key] === undefined || route[key] === there[key])
-}
-
-/** Whether a route of the place is a default route of the family, in the main table. */
-export function isDefaultRoute({ dst, table }: ObservedRoute, family: 4 | 6): boolean {
-  return table === mainTable && dst === (family === 4 ? '0.0.0.0/0' : '::/0')
 }

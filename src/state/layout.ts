@@ -6,7 +6,7 @@
 //                                /pending/KEY      calls in progress, killed ones, and what could not be removed
 //                                /addresses/IP     reservations: hard links to the intent record
 //                                /locks/KEY        held while an attachment is torn down
-//                                /last.N           the address that range set N gave last
+//                                /last.ADDRESS     the address that a range set gave last, by the set's first address
 //                                /network.json     what the main attachments share; chained.json: the chained ones
 //               /ports/PROTOCOL:PORT:FAMILY:IP     host ports of all networks, reserved likewise
 //               /accept.json                       the accepts in other firewalls

@@ -37,7 +37,11 @@ export async function waitForLock(request: LockRequest): Promise<void> {
   const waiting = waitFor(request)
   while (isTaken(request.file)) {
     const holder = readHolder(request.file)
-    if (holder !== undefined && isOver(holder)) return
+    if (holder !== undefined && isOver(holder)) {
+      // What it has left at work would go on beside us.
+      await endKilledCalls(holder.identity, request.deadline.endsAtMs)
+      return
+    }
     await waiting(holder)
   }
 }

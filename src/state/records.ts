@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of attachments on disk. `pending` holds what a call works on, what a killed call left, and what could not be
 // removed; `attachments` holds finished ones. Finishing is one rename, so a later call finds what a killed one left by
-// listing one directory.
+// listing one directory. The life of a record:
+//
+//   intent      pending, no spec                 ADD has the ids; reservations are links to this file
+//   decided     pending, with spec               something may be in the kernel
+//   attached    in attachments                   complete
+//   leaving     pending, isLeaving               DEL or an undo is at work, or was killed
+//   left        pending, isLeaving and `left`    something could not be removed: a later call tries again
+//   found again in attachments, no netns path    written by state/recover.ts from link alias and comments
 
 import { renameSync } from 'node:fs'
 import { CniError, Code } from '../cni/errors.ts'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ADD: completes, or leaves the machine as it found it. Whatever it has made is undone by the record that it writes first.
+// ADD: completes, or leaves the machine as it found it, but for what attachments share (bridge, rules, forwarding). What it
+// has made is undone by the record that it writes first.
 
 import type { Call } from '../cni/call.ts'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
@@ -26,32 +27,27 @@ import { findDevice } from '../kernel/devices.ts'
 import { lookAtPod, lookAtQueues, lookForWays } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
 import { linkExists, machineId, uplinkMtu } from '../kernel/proc.ts'
-import { ownIdentity, timestamp } from '../process/clock.ts'
 import { endKilledCallsIfPossible } from '../process/killed-calls.ts'
 import { machineLockFile, requireState } from '../state/layout.ts'
 import { waitForLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
   allRecords,
-  createIntent,
-  describeRecord,
-  findFinished,
   findPending,
   findRecord,
   finishRecord,
-  isBeingWritten,
   isDead,
   readNetwork,
-  recordFormat,
-  removePending,
   writePending,
 } from '../state/records.ts'
 import { isStateLost, recoverLostState } from '../state/recover.ts'
-import { reservePorts } from '../state/reservations.ts'
+import { portName, reservePorts } from '../state/reservations.ts'
 import { attach } from './attach.ts'
 import { type Context, undoingContext } from './context.ts'
-import { detach, reportLeft, settleDeadWith, settleKilledCalls } from './detach.ts'
+import { detach } from './detach.ts'
+import { writeIntent } from './intent.ts'
 import { addLoopback } from './loopback.ts'
+import { reportLeft, settleDeadWith, settleKilledCalls } from './settle.ts'
 import { checkAllowlist } from './sysctl-allowlist.ts'
 
 export async function add(call: Call, conf: NetworkConf, context: Context): Promise<Result> {
@@ -152,9 +148,7 @@ async function withReservedPorts(spec: Spec, context: Context): Promise<Spec> {
   const ports = await reservePorts(id, hostPorts.ports, settleDeadWith(context))
   const others = hostPorts.ports.filter((port) => !ports.includes(port))
   if (others.length > 0) {
-    const names = others.map(
-      ({ protocol, hostPort, family, hostIp }) => `${protocol}:${hostPort}:${family}:${hostIp ?? 'any'}`,
-    )
+    const names = others.map(portName)
     process.stderr.write(
       `trestle: another interface of the container serves these host ports, and ${id.ifName} goes without: ${names.join(' ')}\n`,
     )
@@ -254,92 +248,6 @@ async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, context: Con
 async function tablesInUse(netns: OpenNetns, { machine }: Context): Promise<ReadonlySet<number>> {
   const { pod } = await lookAtPod(machine, netns, { ruleFamilies: [4, 6] })
   return new Set([...pod.routes.map(({ table }) => table), ...(pod.rules ?? []).map(({ table }) => table)])
-}
-
-interface Intent {
-  readonly id: AttachmentId
-  readonly conf: NetworkConf
-  readonly netns: OpenNetns | undefined
-}
-
-/** The record that says whose the attachment is, before anything is reserved. Throws CniError 103, 7 or 11. */
-async function writeIntent({ id, conf, netns }: Intent, context: Context): Promise<AttachmentRecord> {
-  const intent: AttachmentRecord = {
-    format: recordFormat,
-    id,
-    writer: ownIdentity(),
-    netns: netns?.identity ?? { path: '', inode: 0 },
-    createdAt: timestamp(),
-    ...defined({
-      pod: conf.pod,
-      askedBy: process.env['TRESTLE_ASKED_BY'] === 'hand' ? ('hand' as const) : undefined,
-      delegated: conf.ipam.kind === 'delegated' ? { type: conf.ipam.type, stdin: conf.stdin } : undefined,
-    }),
-  }
-  if (conf.mode === 'chained') refuseSecondEntry(id)
-  for (let attempt = 0; attempt < 3; attempt++) {
-    const finished = findFinished(id)
-    const isLeft = finished !== undefined && (isDead(finished) || (await isElsewhere(finished, netns, context)))
-    if (finished !== undefined && !isLeft) throw attachedAlready(finished)
-    if (finished !== undefined) await removeBefore(finished, context)
-    if (createIntent(intent)) {
-      // Another call of the same ids may have finished between the look and the intent.
-      const other = findFinished(id)
-      if (other === undefined) return intent
-      removePending(id)
-      throw attachedAlready(other)
-    }
-    const pending = findPending(id)
-    if (pending !== undefined && isBeingWritten(pending)) {
-      const message = `${describeRecord(pending)} is being attached or removed by process ${pending.writer.pid}`
-      throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
-    }
-    if (pending !== undefined) await removeBefore(pending, context)
-  }
-  throw new CniError(
-    Code.tryAgainLater,
-    'attachment-busy',
-    `${id.ifName} of container ${id.containerId} is worked on by other calls`,
-    { details: 'the runtime tries again' },
-  )
-}
-
-/** Of a record that was found again by its link: whether the pod of this call has no such interface. */
-async function isElsewhere(
-  { netns: { path }, id }: AttachmentRecord,
-  netns: OpenNetns | undefined,
-  { machine }: Context,
-): Promise<boolean> {
-  if (path !== '' || netns === undefined || id.role !== 'main') return false
-  return !(await lookAtPod(machine, netns)).pod.links.has(id.ifName)
-}
-
-/** What a dead or killed attachment of the same ids has left goes first. */
-async function removeBefore(record: AttachmentRecord, context: Context): Promise<void> {
-  const [first] = await detach(record, context)
-  if (first === undefined) return
-  const message = `${describeRecord(record)} is left of an earlier attachment`
-  throw new CniError(Code.tryAgainLater, 'attachment-busy', message, {
-    details: `it could not be removed: ${oneLine(first.message)}`,
-    cause: first,
-  })
-}
-
-/** A list has one entry of trestle. */
-function refuseSecondEntry(id: AttachmentId): void {
-  const main = findRecord({ ...id, role: 'main' })
-  if (main === undefined || isDead(main)) return
-  throw new CniError(Code.invalidConfig, 'chained-twice', 'trestle is twice in its list', {
-    details: 'put its keys into the first: it does all of it in one run',
-  })
-}
-
-function attachedAlready(record: AttachmentRecord): CniError {
-  const { containerId, ifName, role } = record.id
-  const message = `container ${containerId} already has ${ifName}: ${describeRecord(record)}`
-  const other =
-    role === 'chained' ? 'where trestle is twice in its list, put its keys into the first' : 'or use another CNI_IFNAME'
-  return new CniError(Code.attachmentExists, 'already-attached', message, { details: `send DEL first; ${other}` })
 }
 
 /** Undoes a failed ADD. What cannot be undone stays in the record. */

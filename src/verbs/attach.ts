@@ -4,11 +4,10 @@
 
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
-import { opsOf, ownElements } from '../drivers/attachment.ts'
+import { linkGroup, opsOf, ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
-import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { NetworkSpec, Spec } from '../drivers/spec.ts'
 import { hasNetworkRules } from '../features/network-elements.ts'
 import { differencesOf } from '../kernel/batch.ts'
@@ -16,7 +15,7 @@ import { hasRules, readShownTable } from '../kernel/elements.ts'
 import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
-import { elementOps, type Op, removeLink, setSysctl } from '../kernel/operation.ts'
+import { elementOps, type Op, setSysctl } from '../kernel/operation.ts'
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
@@ -24,53 +23,40 @@ import { isSetUp, networkElementsNow, setUpNetwork } from './set-up.ts'
 
 /**
  * Makes the attachment. Returns its spec as it is there: without default routes that the pod had already, and with the
- * bridge of another program as it is. `before`: what was made without a lease, for a delegated plugin. Throws what the
- * kernel or a tool has refused.
+ * bridge of another program as it is. `before`: what was made without a lease, for a delegated plugin: it is not made
+ * again, unless a shared part fails. Throws what the kernel or a tool has refused.
  */
 export async function attach(spec: Spec, netns: OpenNetns, context: Context, before?: Spec): Promise<Spec> {
   const { network } = spec
-  if (network === undefined)
-    return await finishAttach(spec, await runOps(spec, opsOf(spec), netns, context), netns, context)
-  // A delegated plugin may have used the interface already: what was made for it stays.
-  const done = before === undefined ? [] : opsOf(before)
-  if (isSetUp(network)) {
-    const own = withoutDone(opsOf(spec), done)
-    const outcome = await runOps(
-      spec,
-      [...own, ...networkElements(network), ...proofOps(spec, network)],
-      netns,
-      context,
-    )
-    if (outcome.failed === undefined && provesSharedParts(outcome, spec, network, context.machine))
-      return await finishAttach(spec, outcome, netns, context)
-    if (outcome.failed === undefined) {
-      // Everything of this pod is there: the set-up repairs what it shares, and its record is among the live ones.
-      const there = await setUpNetwork(network, spec.id, context)
-      return await finishAttach(withNetwork(spec, there), outcome, netns, context)
-    }
-    if (!isAboutSharedPart(outcome, network)) throw refusal(spec, outcome)
-    await undoAttempt(spec, netns, context)
-    const there = withNetwork(spec, await setUpNetwork(network, spec.id, context))
-    return await finishAttach(there, await runOps(there, opsOf(there), netns, context), netns, context)
+  const ops = opsOf(spec).filter(isNewTo(before))
+  if (network === undefined) return await finishAttach(spec, await runOps(spec, ops, netns, context), netns, context)
+  if (!isSetUp(network)) {
+    const now = await withNetworkSetUp(spec, network, context)
+    const left = opsOf(now).filter(isNewTo(before))
+    return await finishAttach(now, await runOps(now, left, netns, context), netns, context)
   }
-  const there = withNetwork(spec, await setUpNetwork(network, spec.id, context))
-  const left = withoutDone(opsOf(there), done)
-  return await finishAttach(there, await runOps(there, left, netns, context), netns, context)
+  const all = [...ops, ...elementOps(networkElementsNow(network)), ...proofOps(spec, network)]
+  const outcome = await runOps(spec, all, netns, context)
+  if (outcome.failed === undefined) {
+    const isProven = provesSharedParts(outcome, spec, network, context.machine)
+    // Where it is not, this pod is complete, and the set-up repairs what it shares: its record is among the live ones.
+    const now = isProven ? spec : await withNetworkSetUp(spec, network, context)
+    return await finishAttach(now, outcome, netns, context)
+  }
+  if (!isAboutSharedPart(outcome, network)) throw refusal(spec, outcome)
+  await undoAttempt(spec, netns, context)
+  const now = await withNetworkSetUp(spec, network, context)
+  return await finishAttach(now, await runOps(now, opsOf(now), netns, context), netns, context)
 }
 
-/** What is new: the operations that a spec without a lease did not have. */
-function withoutDone(ops: readonly Op[], done: readonly Op[]): readonly Op[] {
-  const texts = new Set(done.map((op) => JSON.stringify(op)))
-  return ops.filter((op) => !texts.has(JSON.stringify(op)))
+async function withNetworkSetUp(spec: Spec, network: NetworkSpec, context: Context): Promise<Spec> {
+  return { ...spec, network: await setUpNetwork(network, spec.id, context) }
 }
 
-/** An element that somebody removed shows in no listing of rules: every ADD adds those of its network again. */
-function networkElements(network: NetworkSpec): readonly Op[] {
-  return elementOps(networkElementsNow(network))
-}
-
-function withNetwork(spec: Spec, network: NetworkSpec): Spec {
-  return { ...spec, network }
+/** Which operations a spec without a lease did not have. */
+function isNewTo(before: Spec | undefined): (op: Op) => boolean {
+  const done = new Set(before === undefined ? [] : opsOf(before).map((op) => JSON.stringify(op)))
+  return (op) => !done.has(JSON.stringify(op))
 }
 
 function tablesOf(spec: Spec, network: NetworkSpec): readonly TableFamily[] {
@@ -139,12 +125,10 @@ function isIpv6Off({ failed }: Outcome): boolean {
   return failed.reason === 'ipv6-off' || failed.reason === 'denied'
 }
 
-/** Takes back what a failed attempt made, before the network is set up. */
+/** Takes back what a failed attempt made, before the network is set up: also what outlives the links. */
 async function undoAttempt(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
-  const links = [hostLinkName(spec.id), ifbName(spec.id)].filter(machine.linkExists)
-  const ops = links.map((dev): Op => removeLink(dev))
-  const inPod = driverOfSpec(spec)?.undoInPod?.(spec) ?? []
-  await machine.run(stepsToRemove([...inPod, ...ops]), { netns, goesOn: true })
+  const links = ownLinks(spec).filter(machine.linkExists)
+  await machine.run(stepsToRemove(undoOf(spec, links, linkGroup())), { netns, goesOn: true })
 }
 
 /** What a failure means. */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DEL: needs container id and interface name only, and succeeds when nothing of the attachment is left.
 
-import { dirname } from 'node:path'
 import type { Call } from '../cni/call.ts'
-import { CniError, Code } from '../cni/errors.ts'
+import { CniError, Code, toCniError } from '../cni/errors.ts'
 import type { DelConf } from '../config/network-conf.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
@@ -12,7 +11,7 @@ import { releaseHostLocal } from '../ipam/host-local-files.ts'
 import { isNetnsThere } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
-import { finishedFile, markerFile, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
+import { markerFile, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import {
   type AttachmentRecord,
   allRecords,
@@ -24,8 +23,9 @@ import {
 } from '../state/records.ts'
 import { addressNamesOf, portNamesOf } from '../state/reservations.ts'
 import type { Context } from './context.ts'
-import { detach, detachWithoutRecord, reportLeft, settleKilledCalls } from './detach.ts'
+import { detach, detachWithoutRecord } from './detach.ts'
 import { delLoopback } from './loopback.ts'
+import { reportLeft, settleKilledCalls } from './settle.ts'
 
 export async function del(call: Call, conf: DelConf, context: Context): Promise<void> {
   if (conf.isLoopback) return await delLoopback(call, context)
@@ -93,7 +93,7 @@ async function removeUnrecorded(call: Call, conf: DelConf, context: Context): Pr
     try {
       await delegate(context.machine, { type: conf.delegatedIpam, verb: 'DEL', path: call.path, stdin: conf.stdin })
     } catch (error) {
-      errors.push(error as CniError)
+      errors.push(toCniError(error))
     }
   }
   return errors
@@ -105,7 +105,6 @@ function mayHaveMore(id: AttachmentId): boolean {
   if (addressNamesOf(id).length > 0 || portNamesOf(id).length > 0) return true
   const name = recordName(id)
   if (namesIn(`${stateRoot()}/damaged`).some((each) => each.includes(name))) return true
-  // Where state was lost, or there never was any: elements may be all that is left.
-  const isLost = !isTaken(markerFile()) || !isTaken(dirname(finishedFile(id)))
-  return id.role !== 'ipam' && isTaken(stateRoot()) && isLost
+  // Where state was lost elements may be all that is left.
+  return id.role !== 'ipam' && !isTaken(markerFile())
 }

@@ -2,18 +2,17 @@
 // Removes one attachment: its part in the pod, its links and elements, its reservations, its record. DEL, the undo of a
 // failed ADD, what a killed call left, a dead holder of an address, GC and `trestle gc` are all this function.
 
-import { bareAddress, linkNameProblem, unsafeNameProblem } from '../cni/addresses.ts'
-import { CniError, Code, oneLine, toCniError } from '../cni/errors.ts'
-import { ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
+import { bareAddress } from '../cni/addresses.ts'
+import { CniError, Code, toCniError } from '../cni/errors.ts'
+import { linkGroup, ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { homecomingOf } from '../drivers/host-device.ts'
-import { attachmentDigest, hostLinkName, readAlias } from '../drivers/names.ts'
-import { type AttachmentId, emptySpec, type Spec, sameId } from '../drivers/spec.ts'
+import { type AttachmentId, type Spec, sameId } from '../drivers/spec.ts'
 import { flushFlowsAfter } from '../features/flows.ts'
 import { delegate, stdinForDel } from '../ipam/delegate.ts'
 import { elementKey } from '../kernel/elements.ts'
-import { lookAtHost, lookAtPod, lookAtTable } from '../kernel/look.ts'
+import { lookAtHost, lookAtPod } from '../kernel/look.ts'
 import { closeNetns, netnsState, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
-import { linkExists, linkIndex } from '../kernel/proc.ts'
+import { linkIndex } from '../kernel/proc.ts'
 import { hasEnded, ownIdentity } from '../process/clock.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
 import { stepsToRemove } from '../process/order.ts'
@@ -24,20 +23,16 @@ import {
   type AttachmentRecord,
   allRecords,
   describeRecord,
-  findFinished,
   findRecord,
   forgetRecord,
-  isDead,
   isSameRecord,
-  pendingRecordsOf,
   removeFinished,
-  removePending,
   writePending,
 } from '../state/records.ts'
-import { limitsOf, specOf } from '../state/recover.ts'
 import { releaseReservations } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { removeIfEmpty } from './remove-network.ts'
+import { specWithoutRecord, type UnrecordedPod } from './unrecorded.ts'
 
 /**
  * Removes the attachment of a record. Returns what failed: that stays in the record, with its address and ports withheld,
@@ -155,43 +150,6 @@ function notRecorded(record: AttachmentRecord, cause: Error, left: readonly stri
   return new CniError(Code.tryAgainLater, 'cleanup-not-recorded', message, { details: left.join('\n'), cause })
 }
 
-/** An attachment that the host shows nothing of: its mode, its device, and CNI_NETNS. */
-export interface UnrecordedPod {
-  readonly mode: 'macvlan' | 'host-device'
-  readonly device?: string
-  readonly netns: string
-}
-
-type OpenPod = Omit<UnrecordedPod, 'netns'> & { readonly netns: OpenNetns | undefined }
-
-/** The spec that the kernel shows: links by their names, elements by their comments, a device by its alias. */
-async function specWithoutRecord(id: AttachmentId, context: Context, pod?: OpenPod): Promise<Spec> {
-  const { machine } = context
-  if (pod?.mode === 'macvlan') return { ...emptySpec(id, 'macvlan'), kept: [] }
-  if (pod?.mode === 'host-device')
-    return { ...emptySpec(id, 'host-device'), ...(await deviceByAlias(id, pod, context)), kept: [] }
-  const host = hostLinkName(id)
-  const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
-  const digest = ` ${attachmentDigest(id)}`
-  const kept = tables.flatMap((table) => table?.elements ?? []).filter(({ comment }) => comment.endsWith(digest))
-  const link = id.role === 'main' && linkExists(host) ? (await lookAtHost(machine, [host])).links.get(host) : undefined
-  if (link !== undefined) return specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
-  const spec = { ...emptySpec(id, id.role === 'main' ? ('bridge' as const) : id.role), kept }
-  return id.role === 'ipam' ? spec : { ...spec, ...limitsOf(id, host) }
-}
-
-/** A device of the host in the pod has its name there as alias. */
-async function deviceByAlias(
-  { ifName }: AttachmentId,
-  { device, netns }: OpenPod,
-  { machine }: Context,
-): Promise<Pick<Spec, 'device'>> {
-  const inPod = netns && (await lookAtPod(machine, netns)).pod.links.get(ifName)
-  const name = device ?? inPod?.alias
-  if (name === undefined || (linkNameProblem(name) ?? unsafeNameProblem(name)) !== undefined) return {}
-  return { device: { name, mac: '', mtu: 0, up: true, ...(inPod?.kind ? { kind: inPod.kind } : {}) } }
-}
-
 async function removeFromKernel(
   spec: Spec,
   record: AttachmentRecord,
@@ -208,8 +166,7 @@ async function removeFromKernel(
     errors.push(...(await bringDeviceHome(spec, netns, context)))
     const present = withoutLostLink(withoutOthersElements(spec))
     const links = ownLinks(present).filter(machine.linkExists)
-    const group = 0x40000000 + process.pid
-    const ops = undoOf(present, links, group).filter((op) => op.place === 'host' || netns !== undefined)
+    const ops = undoOf(present, links, linkGroup()).filter((op) => op.place === 'host' || netns !== undefined)
     const { errors: refused } = await machine.run(stepsToRemove(ops), { netns, goesOn: true, endsEarly })
     errors.push(...refused)
     await flushFlowsAfter(machine, spec.hostPorts?.ports ?? [])
@@ -288,48 +245,5 @@ async function releaseLease(
     return []
   } catch (error) {
     return [toCniError(error)]
-  }
-}
-
-/**
- * Removes what calls of the network that were killed have left, and what earlier removals could not. `own`: the record
- * of the present call. A failure is reported and stops nothing.
- */
-export async function settleKilledCalls(network: string, context: Context, own?: AttachmentId): Promise<void> {
-  for (const record of pendingRecordsOf(network)) {
-    if ((own !== undefined && sameId(record.id, own)) || !hasEnded(record.writer, Date.parse(record.createdAt)))
-      continue
-    // Without CNI_PATH a lease of another plugin cannot be given back: a later call of the network does.
-    if (record.delegated !== undefined && context.path.length === 0) continue
-    await settleOne(record, context)
-  }
-}
-
-async function settleOne(record: AttachmentRecord, context: Context): Promise<void> {
-  try {
-    if (findFinished(record.id) !== undefined && !record.isLeaving) {
-      // It ended well a moment ago. Or a second ADD, about to be refused, was killed: it has nothing of its own.
-      if (record.spec === undefined) removePending(record.id)
-      return
-    }
-    const errors = await detach(record, context)
-    for (const error of errors) reportLeft(error)
-  } catch (error) {
-    reportLeft(error as Error)
-  }
-}
-
-export function reportLeft(error: Error): void {
-  process.stderr.write(`trestle: pending cleanup: ${oneLine(error.message)}\n`)
-}
-
-/** Tears down a dead holder of an address or port; false where it lives, or where something of it is left. */
-export function settleDeadWith(context: Context): (holder: AttachmentRecord) => Promise<boolean> {
-  return async (holder) => {
-    // The reservation is the intent record: what the attachment has stands in its own record.
-    const record = findRecord(holder.id) ?? holder
-    if (!isDead(record) && !(record.isLeaving && hasEnded(record.writer, Date.parse(record.createdAt)))) return false
-    if (findRecord(holder.id) === undefined) return (await detachWithoutRecord(holder.id, context)).length === 0
-    return (await detach(record, context)).length === 0
   }
 }

@@ -44,7 +44,7 @@ export async function gc(call: Call, conf: NetworkConf, context: Context): Promi
 
 /** A call in progress is not on the list yet. */
 function isBeingAdded(record: AttachmentRecord): boolean {
-  return record.isLeaving === undefined && record.spec === undefined ? isBeingWritten(record) : false
+  return record.isLeaving === undefined && isBeingWritten(record)
 }
 
 /** Removes several attachments, and goes on after a failure. */

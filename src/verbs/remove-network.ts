@@ -110,13 +110,9 @@ export async function removeBridges(bridges: readonly BridgeSpec[], machine: Mac
       ({ master, name: port }) => master === name && port !== vlanGateway?.peer && !isPodLinkName(port),
     )
     const isOurs = links.get(name)?.alias === ownBridgeAlias
-    if (vlanGateway !== undefined && links.has(vlanGateway.name)) ops.push(removal(vlanGateway.name))
-    if (isOurs && ports.length === 0) ops.push(removal(name))
+    if (vlanGateway !== undefined && links.has(vlanGateway.name)) ops.push(removeLink(vlanGateway.name))
+    if (isOurs && ports.length === 0) ops.push(removeLink(name))
   }
   const { errors } = await machine.run(stepsToRemove(ops), { goesOn: true })
   return errors
-}
-
-function removal(dev: string): Op {
-  return removeLink(dev)
 }

@@ -12,7 +12,7 @@ import type { ToolCall } from '../support/faults/faults.ts'
 import { ofThisPart } from '../support/part.ts'
 
 const minutes = 60_000
-/** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. */
+/** The whole call's time (docs/design.md, "The verbs"), and what a loaded machine takes beside. */
 const limitMs = 20_000 + 10_000
 /** The streams of more nodes, or quicker ones, would be what keeps the machine busy. */
 const atOnce = 12

@@ -31,8 +31,8 @@ export const convertCommand: Command = {
     'bandwidth, tuning and sbr (standard input without FILE) and prints a list with one trestle in their place. The',
     "new list spells out defaults that differ from trestle's, merges capabilities, and keeps other plugins after",
     'trestle. Behind a plugin that stays, like flannel or calico, one chained trestle replaces the rest. Remarks go',
-    'to standard error. Exit code 1: a remark is a warning, and a part of the original has no effect any more. Then',
-    '`trestle adopt` takes over live pods.',
+    'to standard error. Exit code 1: a remark is a warning, and a part of the original has no effect any more.',
+    'docs/migrate.md says how a node changes over.',
   ].join('\n'),
   options: {},
   examples: [

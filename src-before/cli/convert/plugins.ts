@@ -223,8 +223,7 @@ export function converterOf(type: unknown): ((plugin: Json) => Converted) | unde
 
 function convertPortmap(plugin: Json): Converted {
   const conditions = ['conditionsV4', 'conditionsV6'] as const
-  const kept = conditions.filter((key) => isGiven(plugin, key) && !isIptables(lookUp(plugin, key)))
-  const lost = conditions.filter((key) => isGiven(plugin, key) && isIptables(lookUp(plugin, key)))
+  const lost = conditions.filter((key) => isGiven(plugin, key))
   const masqAll = lookUp(plugin, 'masqAll') ?? false
   const unread = masqAll === true ? whyMasqAllUnread(plugin) : undefined
   return {
@@ -232,16 +231,14 @@ function convertPortmap(plugin: Json): Converted {
       portmap: {
         snat: lookUp(plugin, 'snat') ?? true,
         masqAll: unread === undefined ? masqAll : false,
-        ...Object.fromEntries(kept.map((key) => [key, lookUp(plugin, key)])),
       },
     },
     remarks: [
       ...lost.map((key) =>
         warning(
           `portmap.${key}`,
-          `the iptables matches ${JSON.stringify(lookUp(plugin, key))} are left out, ` +
-            'so more clients reach the host ports: ' +
-            'write nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
+          `the conditions ${JSON.stringify(lookUp(plugin, key))} are left out, so more clients reach the host ports: ` +
+            'limit them in a firewall of the node',
         ),
       ),
       ...(unread === undefined ? [] : [note('portmap.masqAll', `${unread}: the converted value is false`)]),
@@ -284,7 +281,6 @@ function convertFirewall(plugin: Json): Converted {
     keys: {
       firewall: {
         ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open',
-        ...(zone === '' ? {} : { firewalldZone: zone }),
       },
     },
     remarks: [
@@ -299,6 +295,9 @@ function convertFirewall(plugin: Json): Converted {
         'accepts packets from pods, answers and host ports, like the firewall plugin, and also new connections ' +
           "from the network's own ranges and nonMasqueradeCIDRs",
       ),
+      ...(zone === ''
+        ? []
+        : [warning('firewall.firewalldZone', 'is left out: docs/host.md has the command that puts pods into a zone')]),
       ...backendRemarks(plugin, 'firewall'),
       ...unknownRemarks(plugin, {
         type: 'firewall',
@@ -354,11 +353,6 @@ function convertByName(
     keys: given.length === 0 && !keptEmpty.includes(name) ? {} : { [name]: Object.fromEntries(given) },
     remarks: unknownRemarks(plugin, { type: name, known: [...common, ...kept, ...others] }),
   }
-}
-
-/** True for iptables matches; like upstream, the first token decides. */
-function isIptables(tokens: unknown): boolean {
-  return Array.isArray(tokens) && typeof tokens[0] === 'string' && /^[-!]/.test(tokens[0])
 }
 
 function isGiven(plugin: Json, key: string): boolean {

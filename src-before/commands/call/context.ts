@@ -11,7 +11,7 @@ import { type Deadline, type Run, runnerUntil } from '../../system/process/runne
 import { phase } from '../../system/process/trace.ts'
 
 /**
- * A call's deadline: shorter than a runtime's (docs/design.md, "A call's time"). The last part is kept for taking back
+ * A call's deadline: shorter than a runtime's (docs/design.md, "The verbs"). The last part is kept for taking back
  * what was made, with a runner that neither the deadline of the work nor a signal ends.
  */
 export const workMs = 15_000

@@ -60,7 +60,7 @@ describe('convert', () => {
       mtu: 1500,
       ipam,
       portmap: { snat: false, masqAll: false },
-      firewall: { ingressPolicy: 'open', hostAccept: 'established' },
+      firewall: { ingressPolicy: 'open' },
       tuning: { sysctl: { 'net.core.somaxconn': '500' }, mtu: 1400 },
       sbr: {},
       capabilities: { ips: true, portMappings: true, bandwidth: true },
@@ -122,6 +122,8 @@ describe('convert', () => {
 
   it.each([
     ['portmap.conditionsV4', { type: 'portmap', conditionsV4: ['!', '-s', '10.0.0.0/8'] }],
+    ['portmap.conditionsV4', { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'] }],
+    ['firewall.firewalldZone', { type: 'firewall', firewalldZone: 'pods' }],
     ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'MY-MARK' }],
     ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'KUBE-MARK-MASQ' }],
     ['bandwidth.runtimeConfig', { type: 'bandwidth', runtimeConfig: { bandwidth: { ingressRate: 8000 } } }],
@@ -132,13 +134,9 @@ describe('convert', () => {
     expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
   })
 
-  it('makes of firewall one that lets in answers, as that plugin does, and keeps its zone', () => {
-    const { first, remarks, warnings } = converted(
-      { type: 'bridge', ipam },
-      { type: 'firewall', firewalldZone: 'pods' },
-    )
-    const firewall = { ingressPolicy: 'open', hostAccept: 'established', firewalldZone: 'pods' }
-    expect(first).toMatchObject({ firewall })
+  it('makes of firewall one that lets in answers, as that plugin does', () => {
+    const { first, remarks, warnings } = converted({ type: 'bridge', ipam }, { type: 'firewall' })
+    expect(first).toMatchObject({ firewall: { ingressPolicy: 'open' } })
     expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain(
       'accepts packets from pods, answers and host ports',
     )
@@ -147,7 +145,6 @@ describe('convert', () => {
 
   it.each([
     { type: 'portmap', backend: 'iptables', markMasqBit: 5 },
-    { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'] },
     { type: 'firewall', backend: 'firewalld', iptablesAdminChainName: 'MY-ADMIN', ingressPolicy: 'same-bridge' },
     { type: 'tuning', dataDir: '/run/other', mac: '02:00:00:00:00:01' },
     { type: 'bandwidth', ingressRate: 8000, ingressBurst: 800 },
