@@ -13,6 +13,7 @@ import { isTaken, removeFile } from '../state/files.ts'
 import { machineLockFile, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import { type AttachmentRecord, allRecords, knownNetworks } from '../state/records.ts'
+import { isStateLost, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
 import { detachAll } from './gc.ts'
 import { removeBridges } from './remove-network.ts'
@@ -29,6 +30,8 @@ export interface UninstallPlan {
 /** What would be removed. */
 export async function planUninstall({ machine }: Context): Promise<UninstallPlan> {
   requireStateIfThere()
+  // Without their records live pods would lose their bridge.
+  if (isStateLost()) await recoverLostState(machine)
   const records = allRecords()
   const { links } = await lookAtHost(machine, 'all')
   const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))

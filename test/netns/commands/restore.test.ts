@@ -217,9 +217,7 @@ describe('restore', () => {
     expect(JSON.parse(dry.stdout)).toMatchObject({ exitCode: 0, missing: [], lost: [], ended: namesOf('a') })
     expect(restore().code).toBe(0)
     const text = host.run('env', [stateWord(host), trestle, 'restore', '--dry-run'])
-    expect(text.stdout).toMatch(
-      /ended {5}eth0 of container a: the namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/,
-    )
+    expect(text.stdout).toMatch(/ended {5}eth0 of container a: the namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/)
     host.run('ip', ['link', 'del', lives.hostLink])
     expect(JSON.parse(restore().stdout)).toMatchObject({ exitCode: 1, lost: namesOf('b'), ended: namesOf('a') })
   })

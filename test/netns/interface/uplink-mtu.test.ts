@@ -84,9 +84,7 @@ describe('the MTU of pods is that of', () => {
     expect(mtuOf('a')).toEqual([mtu, mtu, mtu])
   })
 
-  it.each([
-    ["the link's IPv6 MTU for others", ['10.240.0.0/24', 'fd00:240::/64'], 1300],
-  ])('%s', (_, podcidr, mtu) => {
+  it.each([["the link's IPv6 MTU for others", ['10.240.0.0/24', 'fd00:240::/64'], 1300]])('%s', (_, podcidr, mtu) => {
     addLink('one', 1, 1450)
     addDefault(4, 'one', 1)
     addDefault(6, 'one', 1)

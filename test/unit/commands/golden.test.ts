@@ -49,15 +49,18 @@ const cases: readonly (readonly [name: string, conf: object, what?: Planned])[] 
   ['loopback', { mode: 'loopback' }],
 ]
 
-it.each(cases)('%s', async (name, more, what = 'first') => {
-  const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', mtu: 1500, ...more }
-  const steps = await planOf(JSON.stringify(conf), what)
-  const text = steps.map(({ command, stdin }) => `${command}\n${stdin.replace(/^(?=.)/gm, '  ')}`).join('\n')
-  // What follows from the machine and the process.
-  const mac = bridgeMac('cni0', machineId())
-  const same = text
-    .replaceAll(mac, 'MAC')
-    .replaceAll(linkLocalPrefix(mac), 'LINK-LOCAL')
-    .replace(/\bgroup 1073\d+/g, 'group N')
-  await expect(same).toMatchFileSnapshot(`../../cases/${name}.txt`)
-})
+it.each(cases.map(([name, conf, what]) => ({ name, conf, what })))(
+  '$name',
+  async ({ name, conf: more, what = 'first' }) => {
+    const conf = { cniVersion: '1.0.0', name: 'net', type: 'trestle', mtu: 1500, ...more }
+    const steps = await planOf(JSON.stringify(conf), what)
+    const text = steps.map(({ command, stdin }) => `${command}\n${stdin.replace(/^(?=.)/gm, '  ')}`).join('\n')
+    // What follows from the machine and the process.
+    const mac = bridgeMac('cni0', machineId())
+    const same = text
+      .replaceAll(mac, 'MAC')
+      .replaceAll(linkLocalPrefix(mac), 'LINK-LOCAL')
+      .replace(/\bgroup 1073\d+/g, 'group N')
+    await expect(same).toMatchFileSnapshot(`../../cases/${name}.txt`)
+  },
+)

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { differencesOf } from '../../../src/kernel/batch.ts'
 import type { Observed, ObservedRoute } from '../../../src/kernel/observed.ts'
 import type { Op, RouteOp } from '../../../src/kernel/operation.ts'
-import { isDefaultRoute, routeOpWords } from '../../../src/kernel/routes.ts'
+import { routeOpWords } from '../../../src/kernel/routes.ts'
 import { linkOf, placeOf } from '../call.ts'
 
 const address = (cidr: string, more: object = {}): RouteOp => {
@@ -103,14 +103,4 @@ describe('the differences', () => {
   ])('%s', (_, op, observed, lines) => {
     expect(differencesOf(op, observed)).toEqual(lines)
   })
-})
-
-it('a default route is one of the main table', () => {
-  const routes = [
-    { dst: '0.0.0.0/0', table: 254 },
-    { dst: '0.0.0.0/0', table: 100 },
-    { dst: '::/0', table: 254 },
-  ]
-  expect(routes.map((each) => isDefaultRoute(each, 4))).toEqual([true, false, false])
-  expect(routes.map((each) => isDefaultRoute(each, 6))).toEqual([false, false, true])
 })
