@@ -235,18 +235,12 @@ export async function removeUnused(name: string): Promise<readonly string[]> {
   })
 }
 
-/** In a container the state's directory is a mount: what is in it has gone, and it stays. */
-function unlessMounted(error: NodeJS.ErrnoException): [] {
-  if (!['EBUSY', 'EROFS'].includes(error.code ?? '') || namesIn(stateRoot()).length > 0) throw error
-  return []
-}
-
 /** Everything of trestle's own on this node. */
 export async function uninstallAll(isApplied: boolean) {
   const plan = await planUninstall(contextOfCore())
   // A pod may have come since the plan was made.
   const live = await attached({ ...plan, records: records.allRecords() }, contextOfCore())
-  const errors = isApplied && live.length === 0 ? await uninstall(plan, contextOfCore()).catch(unlessMounted) : []
+  const errors = isApplied && live.length === 0 ? await uninstall(plan, contextOfCore()) : []
   return { live, removes: plan.removes, stays: plan.stays, failures: errors.map(({ message }) => message) }
 }
 

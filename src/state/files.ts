@@ -147,9 +147,9 @@ function writeTemporary(path: string, text: string): string {
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
     return temporary
   } catch (error) {
-    // A full disk leaves an empty file behind otherwise.
+    // A full disk leaves an empty file behind otherwise. node:fs does not say which file could not be written.
     rmSync(temporary, { force: true })
-    throw error
+    throw Object.assign(error as Error, { path, message: `${(error as Error).message} '${path}'` })
   } finally {
     closeSync(fd)
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes what trestle made on this node, to the last rule: bridges, tables, accepts in other firewalls, and the state.
 
-import { type CniError, toCniError } from '../cni/errors.ts'
+import { CniError, Code, toCniError } from '../cni/errors.ts'
 import { ownBridgeAlias } from '../drivers/names.ts'
 import type { BridgeSpec } from '../drivers/spec.ts'
 import { readAcceptPlaces, settleAccepts } from '../features/host-accept.ts'
@@ -9,10 +9,10 @@ import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
 import { deleteTable, type Op } from '../kernel/operation.ts'
 import { stepsToRemove } from '../process/order.ts'
-import { isTaken, removeFile } from '../state/files.ts'
+import { isTaken, namesIn, removeFile } from '../state/files.ts'
 import { machineLockFile, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
-import { type AttachmentRecord, allRecords, knownNetworks } from '../state/records.ts'
+import { type AttachmentRecord, allRecords, describeRecord, knownNetworks } from '../state/records.ts'
 import { isStateLost, recoverLostState } from '../state/recover.ts'
 import type { Context } from './context.ts'
 import { detachAll } from './gc.ts'
@@ -32,8 +32,8 @@ export async function planUninstall({ machine }: Context): Promise<UninstallPlan
   requireStateIfThere()
   // Without their records live pods would lose their bridge.
   if (isStateLost()) await recoverLostState(machine)
-  const records = allRecords()
   const { links } = await lookAtHost(machine, 'all')
+  const records = allRecords()
   const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))
   const isOurs = ({ name, isForeign }: BridgeSpec) => !isForeign && links.get(name)?.alias === ownBridgeAlias
   const bridges = known.filter(isOurs)
@@ -70,6 +70,12 @@ export async function uninstall(
     ...(await detachAll(records, { ...context, path: (process.env['CNI_PATH'] ?? '/opt/cni/bin').split(':') })),
   ]
   await withLock({ file: machineLockFile(), purpose: 'uninstall', deadline, isDispensable: true }, async () => {
+    const [first] = errors.length === 0 ? allRecords() : []
+    if (first !== undefined) {
+      const message = `${describeRecord(first)} was attached meanwhile`
+      errors.push(new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', message, { details: 'run it again' }))
+      return
+    }
     errors.push(...(await removeBridges(bridges, machine)))
     const ops = tables.map((table): Op => deleteTable(table))
     errors.push(...(await machine.run(stepsToRemove(ops), { goesOn: true })).errors)
@@ -79,6 +85,16 @@ export async function uninstall(
       errors.push(toCniError(error))
     }
   })
-  if (errors.length === 0) removeFile(stateRoot())
+  if (errors.length === 0) removeState()
   return errors
+}
+
+/** In a container the directory may be a mount: then what is in it. */
+function removeState(): void {
+  for (const name of namesIn(stateRoot())) removeFile(`${stateRoot()}/${name}`)
+  try {
+    removeFile(stateRoot())
+  } catch (error) {
+    if (!['EBUSY', 'EROFS', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
 }

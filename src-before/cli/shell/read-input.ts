@@ -29,7 +29,7 @@ export function readInputText(file: string): string {
     if (isNamedPipe(file)) throw new CniError('input-unreadable', `cannot read ${file}: a named pipe; ${pipeHint}`)
     return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (cause) {
-    throw cause instanceof CniError ? cause : unreadable(file, cause)
+    throw isCniError(cause) ? cause : unreadable(file, cause)
   }
 }
 
@@ -46,7 +46,7 @@ export function unreadable(file: string, cause: unknown): CniError {
 export function readFileAs<T>(file: string, read: (text: string) => T): T {
   const text = readInputText(file)
   const named = (thrown: unknown): never => {
-    if (!(thrown instanceof CniError)) throw thrown
+    if (!isCniError(thrown)) throw thrown
     if (text.trim() === '') throw new CniError('not-json', `${nameOf(file)}: it is empty`, { cause: thrown })
     const message = thrown.message.replace(undecodable, '')
     const details = thrown.code === CniCode.decodingFailure ? '`trestle lint` shows the place' : thrown.details
@@ -63,4 +63,9 @@ export function readFileAs<T>(file: string, read: (text: string) => T): T {
 
 function nameOf(file: string): string {
   return file === '-' ? 'standard input' : file
+}
+
+/** Of the core, too, which has a class of its own. */
+function isCniError(thrown: unknown): thrown is CniError {
+  return thrown instanceof Error && thrown.name === 'CniError'
 }

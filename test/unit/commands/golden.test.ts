@@ -45,7 +45,7 @@ const cases: readonly (readonly [name: string, conf: object, what?: Planned])[] 
   ['ptp', ptp, 'later'],
   ['ptp-everything', { ...ptp, ...everything }, 'later'],
   ['host-device', { mode: 'host-device', device: 'card0', ipam: ptp.ipam }],
-  ['chained', { mode: 'chained', ipMasq: true, ...everything, prevResult }, 'later'],
+  ['chained', { mode: 'chained', ipMasq: true, ...everything, prevResult }],
   ['loopback', { mode: 'loopback' }],
 ]
 
