@@ -185,6 +185,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
   const links = new Map<string, PrintedLink>()
   const sysctls = new Map<string, string>()
   const queues = new Map<string, OpOf<'bucket.set' | 'redirect.set'>>()
+  const routes: OpOf<'route.add'>[] = []
   let tables: readonly string[] = []
   let index = 10
   const addLink = (link: Pick<PrintedLink, 'name' | 'kind'> & Partial<PrintedLink>) => {
@@ -217,6 +218,7 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
       const now = { ...link, ...set, place: ('netns' in set && set.netns) || place }
       links.set(`${now.place} ${now.name}`, now)
     }
+    if (op.kind === 'route.add' && place === 'host') routes.push(op)
     if (op.kind === 'sysctl.set' && place === 'host') sysctls.set(op.key, op.value)
     if (op.kind === 'bucket.set' || op.kind === 'redirect.set') queues.set(`${op.kind} ${op.dev}`, op)
     if (op.kind === 'table.set') tables = [...tables, op.table]
@@ -244,7 +246,9 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
       const ways = [...asked.matchAll(/^route get (\S+)$/gm)].map(
         ([, dst]) => `${JSON.stringify([{ dst, dev: wayOf(conf) }])}\n`,
       )
-      return { ...none, stdout: `${shown('host')}${ways.join('')}` }
+      const there = routes.filter(({ dev }) => links.has(`host ${dev}`)).map(asListedRoute)
+      const listed = /^route show/m.test(asked) ? `${JSON.stringify(there)}\n` : ''
+      return { ...none, stdout: `${shown('host')}${listed}${ways.join('')}` }
     }
     if (file === 'tc') return { ...none, stdout: shownQueues([...queues.values()], asked) }
     return { ...none, stdout: file === 'nsenter' ? shown('pod') : '' }
@@ -323,6 +327,10 @@ function asListed({ name, kind, mac, mtu, master, alias, index, peer, addresses,
     ...(peer ? { link_index: peer } : {}),
     addr_info: addresses.map((cidr) => ({ local: bareAddress(cidr), prefixlen: Number(cidr.split('/')[1]) })),
   }
+}
+
+function asListedRoute({ dev, route: { dst, gw, priority, src, scope } }: OpOf<'route.add'>) {
+  return { dst, dev, ...defined({ gateway: gw, metric: priority, prefsrc: src, scope }) }
 }
 
 /** As tc answers `qdisc show` and `filter show dev …`, an array on a line each. */
