@@ -271,6 +271,8 @@ function openPrinter(conf: Readonly<Record<string, unknown>>) {
     ...base,
     // A namespace that is there: its pod is alive.
     openNetns: () => ({ fd: openSync('/dev/null', 'r'), identity: { path: ownNetns, inode: statSync(ownNetns).ino } }),
+    openNetnsIfThere: () => machine.openNetns(ownNetns),
+    linkIndex: (name) => links.get(`host ${name}`)?.index,
     prepare: () => undefined,
     forUndoing: () => machine,
     linkExists: (name) => links.has(`host ${name}`),

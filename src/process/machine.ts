@@ -6,9 +6,9 @@ import { type CniError, toCniError } from '../cni/errors.ts'
 import { type Batch, commandOf, commitProof, failedOp } from '../kernel/batch.ts'
 import { isCommitted } from '../kernel/elements.ts'
 import { CommandError, commandError, type Reason } from '../kernel/messages.ts'
-import { type OpenNetns, openNetns } from '../kernel/netns.ts'
+import { type OpenNetns, openNetns, openNetnsIfThere } from '../kernel/netns.ts'
 import type { Op } from '../kernel/operation.ts'
-import { isLinkGone, linkExists, readSysctl } from '../kernel/proc.ts'
+import { isLinkGone, linkExists, linkIndex, readSysctl } from '../kernel/proc.ts'
 import { writeHostSysctl } from '../kernel/sysctls.ts'
 import type { Step, StepName } from './order.ts'
 import { type Command, type Output, type Run, runnerUntil } from './runner.ts'
@@ -40,6 +40,7 @@ export interface RunOptions {
 export interface Machine {
   /** Opens CNI_NETNS. Throws CniError 4. */
   openNetns(path: string): OpenNetns
+  openNetnsIfThere(path: string): OpenNetns | undefined
   /** Starts the tools that an ADD needs first: loading `nsenter` and `ip` takes longer than most batches. */
   prepare(netns: OpenNetns): void
   /** Runs the steps. Never rejects: a failure is in the outcome, when everything has come to rest. */
@@ -48,6 +49,7 @@ export interface Machine {
   ask: Run
   /** What /proc tells of the host without a process (kernel/proc.ts). */
   linkExists(name: string): boolean
+  linkIndex(name: string): number | undefined
   readSysctl(key: string): string | undefined
   /** The same machine with more time and without the signal that ends the call: for undoing what was made. */
   forUndoing(): Machine
@@ -98,6 +100,7 @@ export function machineWith(run: Run, undoing?: Machine): Machine {
   }
   const machine: Machine = {
     openNetns,
+    openNetnsIfThere,
     prepare: ({ fd }) => {
       startEarly({ file: 'ip', args: ['-j', '-batch', '-'], netnsFd: fd })
       startEarly({ file: 'nsenter', args: ['--net=/proc/self/fd/3', '--', 'ip', '-j', '-batch', '-'], netnsFd: fd })
@@ -105,6 +108,7 @@ export function machineWith(run: Run, undoing?: Machine): Machine {
     run: (steps, options) => runSteps(runOrTake, steps, options),
     ask: run,
     linkExists,
+    linkIndex,
     readSysctl,
     forUndoing: () => undoing ?? machine,
     discard: async () => {

@@ -83,7 +83,7 @@ export function openRecorder(env: Environment): Recorder {
     },
     end: (stdout, exitCode) => {
       if (exitCode === 0 && asked === undefined) return
-      const call = { ...seen, stdout, exitCode, env, executions }
+      const call = { ...seen, startedMs: Date.now() - nowMs(), stdout, exitCode, env, executions }
       const isFailure = exitCode !== 0 && !existsSync(`${root}/failures.off`)
       const isAsked = asked !== undefined && isMeant(asked, env, seen.stdin)
       if (!isFailure && !isAsked) return
@@ -149,6 +149,8 @@ export function subjectOf(env: Environment, conf: JsonObject) {
 
 /** A call as it was seen. */
 export interface SeenCall {
+  /** Since 1970: the record's id is made of it. */
+  readonly startedMs: number
   readonly stdin: string | undefined
   readonly stderr: string
   readonly stdout: string

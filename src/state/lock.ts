@@ -2,13 +2,13 @@
 // Locks. Node has no flock(2): a lock is a file made by link(2) that names its holder. The lock of a holder that has
 // ended is taken over, after the processes that it left at work were ended.
 
-import { statSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError, Code } from '../cni/errors.ts'
 import { parseObject } from '../cni/json.ts'
 import { type Deadline, hasEnded, nowMs, ownIdentity, type ProcessIdentity } from '../process/clock.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
-import { createText, isDiskRefusal, isTaken, readText, removeFile, writeText } from './files.ts'
+import { createText, isDiskRefusal, isTaken, readableText, removeFile, writeText } from './files.ts'
 
 export interface LockRequest {
   readonly file: string
@@ -74,10 +74,9 @@ interface Holder {
 
 /** Undefined where the lock is gone by now. A text that is none was not written by a call that lives. */
 function readHolder(file: string): Holder | undefined {
-  const stat = statSync(file, { throwIfNoEntry: false })
-  const found = readText(file)
-  if (stat === undefined || found === undefined) return undefined
-  const written = found === 'unreadable' ? undefined : parseObject(found.text)
+  const stat = lstatSync(file, { throwIfNoEntry: false })
+  if (stat === undefined) return undefined
+  const written = parseObject(readableText(file) ?? '')
   const { pid, startTime, bootId, pidNamespace, purpose } = written ?? {}
   const isIdentity = typeof pid === 'number' && typeof bootId === 'string'
   const identity = isIdentity

@@ -19,11 +19,12 @@ import type { ObservedLink } from '../kernel/observed.ts'
 import { linkExists, podLinkNames } from '../kernel/proc.ts'
 import { ownIdentity, timestamp } from '../process/clock.ts'
 import type { Machine } from '../process/machine.ts'
-import { isTaken, linkOnce, writeText } from './files.ts'
+import { isTaken, linkOnce, readableText, removeFile, writeText } from './files.ts'
 import { addressesDirectory, finishedFile, markerFile, networkFile, portsDirectory } from './layout.ts'
 import {
   type AttachmentRecord,
   countMainRecords,
+  decodeRecord,
   findRecord,
   recordFormat,
   writeFinished,
@@ -163,7 +164,13 @@ function recordOf(id: AttachmentId, spec: Spec): AttachmentRecord {
 
 /** Addresses and ports of a record that was written again. A live pod's are given to nobody. */
 export function reserveAgain({ id, spec }: AttachmentRecord): void {
-  for (const { address } of spec?.addresses ?? [])
-    linkOnce(finishedFile(id), `${addressesDirectory(id.network)}/${bareAddress(address)}`)
-  for (const port of spec?.hostPorts?.ports ?? []) linkOnce(finishedFile(id), `${portsDirectory()}/${portName(port)}`)
+  const addresses = (spec?.addresses ?? []).map(
+    ({ address }) => `${addressesDirectory(id.network)}/${bareAddress(address)}`,
+  )
+  const ports = (spec?.hostPorts?.ports ?? []).map((port) => `${portsDirectory()}/${portName(port)}`)
+  for (const file of [...addresses, ...ports]) {
+    // One that cannot be read names nobody; the kernel says that it is this pod's.
+    if (isTaken(file) && decodeRecord(readableText(file) ?? '') === undefined) removeFile(file)
+    linkOnce(finishedFile(id), file)
+  }
 }

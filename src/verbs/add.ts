@@ -17,7 +17,7 @@ import { asksForAnything, chainedAddresses, chainedResult, describeChained } fro
 import { describe, noLease } from '../drivers/describe.ts'
 import type { Device } from '../drivers/driver.ts'
 import { driverOf } from '../drivers/drivers.ts'
-import { hostLinkName } from '../drivers/names.ts'
+import { hostLinkName, ifbName } from '../drivers/names.ts'
 import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
 import { type AttachmentId, emptySpec, type Spec } from '../drivers/spec.ts'
 import { flushFlowsBefore } from '../features/flows.ts'
@@ -44,7 +44,7 @@ import { isStateLost, recoverLostState } from '../state/recover.ts'
 import { portName, reservePorts } from '../state/reservations.ts'
 import { attach } from './attach.ts'
 import { type Context, undoingContext } from './context.ts'
-import { detach } from './detach.ts'
+import { detach, detachWithoutRecord } from './detach.ts'
 import { writeIntent } from './intent.ts'
 import { addLoopback } from './loopback.ts'
 import { reportLeft, settleDeadWith, settleKilledCalls } from './settle.ts'
@@ -62,8 +62,10 @@ export async function add(call: Call, conf: NetworkConf, context: Context): Prom
     if (netns !== undefined && makesInterface(conf)) context.machine.prepare(netns)
     await endKilledCallsIfPossible()
     await settleKilledCalls(conf.name, context, id)
-    const isRecordLost = conf.role === 'main' && findRecord(id) === undefined && linkExists(hostLinkName(id))
+    const hasRecord = findRecord(id) !== undefined
+    const isRecordLost = conf.role === 'main' && !hasRecord && linkExists(hostLinkName(id))
     if (isRecordLost || isStateLost()) await recoverLostState(context.machine)
+    else if (conf.role !== 'ipam' && !hasRecord && linkExists(ifbName(id))) await detachWithoutRecord(id, context)
     const intent = await writeIntent({ id, conf, netns }, context)
     try {
       const result = await addAttachment({ intent, conf, call, netns, context })

@@ -6,18 +6,25 @@ import { bareAddress } from '../cni/addresses.ts'
 import { CniError, Code, toCniError } from '../cni/errors.ts'
 import { linkGroup, ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { homecomingOf } from '../drivers/host-device.ts'
+import { shortId } from '../drivers/names.ts'
 import { type AttachmentId, type Spec, sameId } from '../drivers/spec.ts'
 import { flushFlowsAfter } from '../features/flows.ts'
 import { delegate, stdinForDel } from '../ipam/delegate.ts'
 import { elementKey } from '../kernel/elements.ts'
 import { lookAtHost, lookAtPod } from '../kernel/look.ts'
-import { closeNetns, netnsState, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
-import { linkIndex } from '../kernel/proc.ts'
+import { closeNetns, netnsState, type OpenNetns } from '../kernel/netns.ts'
 import { hasEnded, ownIdentity } from '../process/clock.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
+import type { Machine } from '../process/machine.ts'
 import { stepsToRemove } from '../process/order.ts'
 import { isDiskRefusal, isTaken } from '../state/files.ts'
-import { attachmentLockFile, machineLockFile, networkDirectory } from '../state/layout.ts'
+import {
+  addressesDirectory,
+  attachmentLockFile,
+  machineLockFile,
+  networkDirectory,
+  networkNames,
+} from '../state/layout.ts'
 import { waitForLock, withLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
@@ -103,7 +110,7 @@ export async function detachWithoutRecord(
     isDispensable: true,
   }
   const remove = async () => {
-    const netns = pod && openNetnsIfThere(pod.netns)
+    const netns = pod && context.machine.openNetnsIfThere(pod.netns)
     try {
       const spec = await specWithoutRecord(id, context, pod && { ...pod, netns })
       const identity = netns?.identity ?? { path: '', inode: 0 }
@@ -161,10 +168,10 @@ async function removeFromKernel(
   const hasElements = ownElements(spec).length > 0
   // A set-up that read the records before ours was marked would add the elements again.
   if (hasElements) await waitForLock({ file: machineLockFile(), purpose: 'remove rules', deadline })
-  const netns = netnsState(record.netns) === 'live' ? openNetnsIfThere(record.netns.path) : undefined
+  const netns = netnsState(record.netns) === 'live' ? machine.openNetnsIfThere(record.netns.path) : undefined
   try {
     errors.push(...(await bringDeviceHome(spec, netns, context)))
-    const present = withoutLostLink(withoutOthersElements(spec))
+    const present = withoutLostLink(withoutOthersElements(spec), machine)
     const links = ownLinks(present).filter(machine.linkExists)
     const ops = undoOf(present, links, linkGroup()).filter((op) => op.place === 'host' || netns !== undefined)
     const { errors: refused } = await machine.run(stepsToRemove(ops), { netns, goesOn: true, endsEarly })
@@ -177,9 +184,9 @@ async function removeFromKernel(
 }
 
 /** A chained host link of the same name may be another pod's by now: its queues stay. */
-function withoutLostLink(spec: Spec): Spec {
+function withoutLostLink(spec: Spec, machine: Machine): Spec {
   const { hostLink, hostIndex } = spec.chained ?? {}
-  const isLost = hostLink !== undefined && hostIndex !== undefined && linkIndex(hostLink) !== hostIndex
+  const isLost = hostLink !== undefined && hostIndex !== undefined && machine.linkIndex(hostLink) !== hostIndex
   if (!isLost) return spec
   const { bandwidth, chained: _, ...rest } = spec
   return {
@@ -189,13 +196,9 @@ function withoutLostLink(spec: Spec): Spec {
   }
 }
 
-/**
- * An address that is not from our pool may be another pod's before the DEL of its first one: elements that another record
- * needs stay.
- */
+/** An address may be another pod's before the DEL of its first one: elements that another record needs stay. */
 function withoutOthersElements(spec: Spec): Spec {
-  const isOurs = spec.mode !== 'chained' && !spec.network?.allowOverlap
-  if (isOurs || ownElements(spec).length === 0) return spec
+  if (ownElements(spec).length === 0 || !mayBeShared(spec)) return spec
   const others = allRecords().filter(
     ({ id, isLeaving, spec: other }) => !isLeaving && other !== undefined && !sameId(id, spec.id),
   )
@@ -203,6 +206,15 @@ function withoutOthersElements(spec: Spec): Spec {
     others.flatMap(({ spec: other }) => (other === undefined ? [] : ownElements(other).map(elementKey))),
   )
   return { ...spec, kept: ownElements(spec).filter((element) => !needed.has(elementKey(element))) }
+}
+
+/** An address of our pool is not, unless a network of the same range has it, too. No record is read for that. */
+function mayBeShared({ id, mode, network, addresses }: Spec): boolean {
+  if (mode === 'chained' || network?.allowOverlap) return true
+  const others = networkNames().filter((name) => name !== shortId(id.network))
+  return others.some((name) =>
+    addresses.some(({ address }) => isTaken(`${addressesDirectory(name)}/${bareAddress(address)}`)),
+  )
 }
 
 /** DEL moves a host device back to the host's namespace and restores its name. */

@@ -9,7 +9,7 @@ import type { Result } from '../cni/results.ts'
 import type { LoopbackConf } from '../config/network-conf.ts'
 import { readDocuments, readLinks } from '../kernel/look.ts'
 import { commandError } from '../kernel/messages.ts'
-import { closeNetns, isNetnsThere, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
+import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import type { Machine } from '../process/machine.ts'
 import type { Context } from './context.ts'
@@ -53,7 +53,7 @@ export async function checkLoopback(call: Call, { machine }: Context): Promise<v
 
 /** Never throws: a namespace that is gone took lo along. */
 export async function delLoopback({ netns: path }: Call, { machine }: Context): Promise<void> {
-  const netns = isNetnsThere(path) ? openNetnsIfThere(path) : undefined
+  const netns = machine.openNetnsIfThere(path)
   if (netns === undefined) return
   try {
     await askLo(machine, netns, 'link set dev lo down\naddr show dev lo\n', 'set lo down in the pod')

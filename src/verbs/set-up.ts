@@ -157,6 +157,8 @@ async function planSetUp(
   const live = liveRecords(records)
   const host = await lookAtHost(machine, 'all', true)
   const specs = live.flatMap(({ spec }) => spec ?? [])
+  // The interface of a chained ADD at work is there before its limits are.
+  const settled = live.flatMap(({ id, spec }) => (spec?.chained && !findFinished(id) ? [] : (spec ?? [])))
   const pods = specs.filter(({ id }) => by === undefined || !sameId(id, by))
   const own = wanted && decideNetwork(wanted, { before, others, live: pods, host, machineId: machineId() })
   const networks = [...others, ...(own ? [own] : [])]
@@ -169,7 +171,7 @@ async function planSetUp(
   const queues = await queuesOf(specs, host, machine)
   const linkOps = [
     ...used.flatMap((network) => networkOps(network, specs, host, made)),
-    ...missingHostOps(specs, host, queues),
+    ...missingHostOps(settled, host, queues),
   ]
   const ruleOps = await rulesAgain(used, specs, machine)
   return { networks, linkOps, ruleOps, host, queues, records, live }
@@ -270,15 +272,17 @@ function missingHostOps(
   host: Place,
   queues: ReadonlyMap<string, ObservedQueue>,
 ): readonly Op[] {
-  const there = specs.filter(
-    (spec) => spec.host !== undefined && spec.kept === undefined && host.links.has(spec.host.name),
-  )
+  const there = specs.filter(({ host: end, chained, kept }) => {
+    const link = host.links.get(end?.name ?? chained?.hostLink ?? '')
+    // A chained link of the same name may be another pod's by now.
+    return kept === undefined && link !== undefined && (end !== undefined || link.index === chained?.hostIndex)
+  })
   const ops: Op[] = []
   for (const spec of there) {
     // A link that is down takes no route, and others may have set its MAC: its own line comes first.
     const { name: dev = '', mac } = spec.host ?? {}
-    const link = host.links.get(dev)
-    const set = { ...(mac !== undefined && link?.mac !== mac ? { mac } : {}), ...(link?.up ? {} : { up: true }) }
+    const link = host.links.get(dev) ?? { mac, up: true }
+    const set = { ...(mac !== undefined && link.mac !== mac ? { mac } : {}), ...(link.up ? {} : { up: true }) }
     if (Object.keys(set).length > 0) ops.push(setLink('host', dev, set, `set ${dev} as it was made`, 'absent'))
     for (const op of opsOf(spec)) {
       if (op.place !== 'host' || 'element' in op || op.kind === 'veth.add') continue

@@ -8,7 +8,8 @@ import { readAcceptPlaces, settleAccepts } from '../features/host-accept.ts'
 import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import { acceptMarkText, tableName } from '../kernel/nft-table.ts'
 import { deleteTable, type Op } from '../kernel/operation.ts'
-import { stepsToRemove } from '../process/order.ts'
+import { readSysctl } from '../kernel/proc.ts'
+import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import { isTaken, namesIn, removeFile } from '../state/files.ts'
 import { machineLockFile, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
@@ -21,6 +22,8 @@ import { removeBridges } from './remove-network.ts'
 export interface UninstallPlan {
   readonly records: readonly AttachmentRecord[]
   readonly bridges: readonly BridgeSpec[]
+  /** Bridges of others that trestle opened to 127.0.0.1. */
+  readonly open: readonly BridgeSpec[]
   readonly tables: readonly ('inet' | 'bridge')[]
   /** In words: what is removed, and bridges of others that stay. */
   readonly removes: readonly string[]
@@ -37,6 +40,8 @@ export async function planUninstall({ machine }: Context): Promise<UninstallPlan
   const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))
   const isOurs = ({ name, isForeign }: BridgeSpec) => !isForeign && links.get(name)?.alias === ownBridgeAlias
   const bridges = known.filter(isOurs)
+  const isOpen = ({ name }: BridgeSpec) => readSysctl(`net/ipv4/conf/${name}/route_localnet`) === '1'
+  const open = known.filter((bridge) => links.has(bridge.name) && !isOurs(bridge) && isOpen(bridge))
   const tables: ('inet' | 'bridge')[] = []
   for (const table of ['inet', 'bridge'] as const)
     if ((await lookAtTable(machine, table)) !== undefined) tables.push(table)
@@ -46,6 +51,7 @@ export async function planUninstall({ machine }: Context): Promise<UninstallPlan
   const removes = [
     ...records.map(({ id }) => `attachment ${id.ifName} of container ${id.containerId} (network ${id.network})`),
     ...bridges.map(({ name }) => `link ${name}`),
+    ...open.map(({ name }) => `route_localnet of ${name}`),
     ...accepts,
     ...tables.map((table) => `nft table ${table} ${tableName}`),
     ...(isTaken(stateRoot()) ? [`directory ${stateRoot()}`] : []),
@@ -53,7 +59,7 @@ export async function planUninstall({ machine }: Context): Promise<UninstallPlan
   const stays = known
     .filter((bridge) => links.has(bridge.name) && !isOurs(bridge))
     .map(({ name }) => `bridge ${name}: another program made it`)
-  return { records, bridges, tables, removes, stays }
+  return { records, bridges, open, tables, removes, stays }
 }
 
 function unique(bridges: readonly BridgeSpec[]): readonly BridgeSpec[] {
@@ -62,7 +68,7 @@ function unique(bridges: readonly BridgeSpec[]): readonly BridgeSpec[] {
 
 /** Removes it. The state goes only when nothing has failed. */
 export async function uninstall(
-  { records, bridges, tables }: UninstallPlan,
+  { records, bridges, open, tables }: UninstallPlan,
   context: Context,
 ): Promise<readonly CniError[]> {
   const { machine, deadline } = context
@@ -77,6 +83,18 @@ export async function uninstall(
       return
     }
     errors.push(...(await removeBridges(bridges, machine)))
+    // Before the rules that guard it.
+    const closing = open.map(
+      ({ name }): Op => ({
+        place: 'host',
+        kind: 'sysctl.set',
+        key: `net/ipv4/conf/${name}/route_localnet`,
+        value: '0',
+        when: 'first',
+        why: `close ${name} to 127.0.0.1`,
+      }),
+    )
+    errors.push(...(await machine.run(stepsToAdd(closing), { goesOn: true })).errors)
     const ops = tables.map((table): Op => deleteTable(table))
     errors.push(...(await machine.run(stepsToRemove(ops), { goesOn: true })).errors)
     try {

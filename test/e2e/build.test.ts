@@ -28,7 +28,14 @@ describe('dist/SHA256SUMS', () => {
   it('has the executable, its bundles and the list of what is inside', () => {
     const names = lines.map((line) => line.split('  ')[1]).filter((name) => name !== 'trestle-arm64')
     expect(names).toEqual([
-      ...['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'diagnoses.json', 'patterns.json', 'trestle.cdx.json'],
+      'trestle',
+      'trestle.cjs',
+      'cli.cjs',
+      'agent.cjs',
+      'record.cjs',
+      'diagnoses.json',
+      'patterns.json',
+      'trestle.cdx.json',
     ])
   })
   it.each(lines)('is right: %s', (line) => {

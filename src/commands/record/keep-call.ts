@@ -22,19 +22,18 @@ const recordVersion = 1
 /** Nobody's network depends on a record: a full disk, or a file in a directory's place, ends it alone. */
 function keep(ring: RingName, call: SeenCall, calls?: number): void {
   try {
-    const startedMs = Date.now() - nowMs()
-    const id = recordId(startedMs)
+    const id = recordId(call.startedMs)
     const verb = call.env['CNI_COMMAND'] ?? ''
-    keepRecord(stateRoot(), { ring, verb, id }, recordText(call, id, startedMs, mostBytesOf(ring)), calls)
+    keepRecord(stateRoot(), { ring, verb, id }, recordText(call, id, mostBytesOf(ring)), calls)
   } catch {
     // See above.
   }
 }
 
 /** Lines of JSON with secrets masked; texts are cut until it is short enough. */
-function recordText(call: SeenCall, id: string, startedMs: number, mostBytes: number): string {
+function recordText(call: SeenCall, id: string, mostBytes: number): string {
   for (let length = 64 * 1024; ; length = Math.floor(length / 4)) {
-    const text = linesOf(call, id, startedMs, length)
+    const text = linesOf(call, id, length)
       .map((line) => `${JSON.stringify(line)}\n`)
       .join('')
     if (text.length <= mostBytes || length < 64) return text
@@ -42,9 +41,8 @@ function recordText(call: SeenCall, id: string, startedMs: number, mostBytes: nu
 }
 
 function linesOf(
-  { stdin, stderr, stdout, exitCode, env, executions }: SeenCall,
+  { startedMs, stdin, stderr, stdout, exitCode, env, executions }: SeenCall,
   id: string,
-  startedMs: number,
   length: number,
 ): readonly object[] {
   const cut = (text: string, most = length) =>

@@ -48,17 +48,6 @@ describe('a record that is lost', () => {
     expectNothingLeft(host, host.before)
   })
 
-  it('leaves nothing of the guard of a pod that has neither link nor reservation left, as on layer 2', () => {
-    const conf = { cniVersion: '1.1.0', name: 'net', type: 'trestle', macspoofchk: true }
-    const pod = attach(host, conf)
-    host.run('ip', ['link', 'del', pod.hostLink])
-    rmSync(host.state.directoryOf('attachments'), { recursive: true })
-    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).toContain(pod.hostLink)
-    expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
-    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
-    expectNothingLeft(host, host.before)
-  })
-
   it.each([
     ['', undefined],
     [' with the tc of iproute2 7', tcOfIproute7],
