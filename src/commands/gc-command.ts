@@ -33,6 +33,7 @@ import {
   isDead,
   isOfEarlierBoot,
   knownNetworks,
+  sweepState,
 } from '../state/records.ts'
 import { isStateLost, recoverLostState } from '../state/recover.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
@@ -144,6 +145,7 @@ export async function sweep(
   const garbage = judged.filter(({ verdict }) => verdict === 'collect')
   if (isApplied) {
     await endKilledCalls()
+    sweepState()
     for (const [at, { remove, text }] of garbage.entries()) {
       progress(`collecting ${at + 1} of ${garbage.length}: ${text}`)
       // Each has the time of a call.

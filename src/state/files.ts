@@ -129,7 +129,7 @@ export function makeDirectory(path: string): void {
 
 let written = 0
 
-/** Temporary names begin with a dot and hold the pid, by which `sweepTemporaryFiles` knows whose they are. */
+/** Temporary names begin with a dot. */
 function writeTemporary(path: string, text: string): string {
   written += 1
   const temporary = `${dirname(path)}/.${process.pid}.${process.hrtime.bigint()}.${written}`
@@ -159,8 +159,8 @@ function writeTemporary(path: string, text: string): string {
 const oldestTemporaryMs = 60_000
 
 /** Removes temporary files that killed calls left. */
-export function sweepTemporaryFiles(directory: string, names: readonly string[]): void {
-  for (const name of names.filter((each) => each.startsWith('.'))) {
+export function sweepTemporaryFiles(directory: string): void {
+  for (const name of namesIn(directory).filter((each) => each.startsWith('.'))) {
     const stat = lstatSync(`${directory}/${name}`, { throwIfNoEntry: false })
     if (stat !== undefined && Math.abs(Date.now() - stat.mtimeMs) > oldestTemporaryMs)
       removeFile(`${directory}/${name}`)

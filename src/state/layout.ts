@@ -79,7 +79,7 @@ export function networkNames(): readonly string[] {
   return namesIn(`${stateRoot()}/networks`).filter((name) => !name.startsWith('.'))
 }
 
-const networkParts = ['', '/pending', '/attachments', '/addresses', '/locks']
+export const networkParts = ['', '/pending', '/attachments', '/addresses', '/locks']
 
 /**
  * Makes the state directory. Throws CniError 5 where it, or a directory in it that this call uses, is not a directory

@@ -35,9 +35,11 @@ import {
   networkDirectory,
   networkFile,
   networkNames,
+  networkParts,
   pendingFile,
   recordName,
   setAside,
+  stateRoot,
 } from './layout.ts'
 
 /** Raised when the shape changes. A record of another format holds its reservations, and DEL works without it. */
@@ -138,10 +140,13 @@ export function recordsOf(network: string): readonly AttachmentRecord[] {
 }
 
 export function pendingRecordsOf(network: string): readonly AttachmentRecord[] {
-  const directory = `${networkDirectory(network)}/pending`
-  const names = namesIn(directory)
-  sweepTemporaryFiles(directory, names)
-  return readAll(directory, names)
+  return readAll(`${networkDirectory(network)}/pending`)
+}
+
+/** Removes temporary files that killed calls have left. */
+export function sweepState(): void {
+  const ofNetworks = networkNames().flatMap((name) => networkParts.map((part) => `${networkDirectory(name)}${part}`))
+  for (const directory of [stateRoot(), ...ofNetworks]) sweepTemporaryFiles(directory)
 }
 
 export function allRecords(): readonly AttachmentRecord[] {
@@ -161,8 +166,10 @@ export function countMainRecords(): number {
   return new Set(names).size
 }
 
-function readAll(directory: string, names = namesIn(directory)): readonly AttachmentRecord[] {
-  return names.filter((name) => !name.startsWith('.')).flatMap((name) => readRecord(`${directory}/${name}`) ?? [])
+function readAll(directory: string): readonly AttachmentRecord[] {
+  return namesIn(directory)
+    .filter((name) => !name.startsWith('.'))
+    .flatMap((name) => readRecord(`${directory}/${name}`) ?? [])
 }
 
 /** One that cannot be read is set aside. */

@@ -38,6 +38,7 @@ import {
   isDead,
   knownNetworks,
   readNetwork,
+  sweepState,
   writeNetwork,
 } from '../state/records.ts'
 import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
@@ -78,6 +79,7 @@ export async function setUpNetwork(wanted: NetworkSpec, by: AttachmentId, contex
   const purpose = `set up what the attachments of network ${wanted.name} share`
   return await withLock({ file: machineLockFile(), purpose, deadline: context.deadline }, async () => {
     const { machine } = context
+    sweepState()
     await recoverIfLost(machine)
     await makeRoom(wanted, by, machine)
     const plan = await planSetUp({ wanted, by }, machine)

@@ -44,7 +44,7 @@ export function keepRecord(
     requireOwn(each)
   }
   writeText(`${directory}/${id}.jsonl`, text)
-  sweepTemporaryFiles(directory, namesIn(directory))
+  sweepTemporaryFiles(directory)
   // All failures but those of STATUS make room for each other.
   const isShared = ring === 'failures' && own !== 'STATUS'
   const sharing = isShared ? verbs.filter((each) => each !== 'STATUS') : [own]

@@ -193,6 +193,9 @@ function linksOf(node: FaultNode, ids: readonly string[], when: string): readonl
   })
 }
 
+/** A temporary file of a killed call stays until the next set-up or `trestle gc` (docs/limits.md). */
+const isTemporary = /\/\.\d+\.\d+\.\d+ f$/
+
 /** Lines that came or went, by part of the look. */
 function differences(before: Look, after: Look): readonly Finding[] {
   return Object.keys(after).flatMap((part) => {
@@ -201,7 +204,7 @@ function differences(before: Look, after: Look): readonly Finding[] {
       ...is.filter((line) => !was.includes(line)).map((line) => `+${line}`),
       ...was.filter((line) => !is.includes(line)).map((line) => `-${line}`),
     ]
-    return lines.map((text) => ({ part, text }))
+    return lines.filter((line) => !isTemporary.test(line)).map((text) => ({ part, text }))
   })
 }
 
