@@ -35,7 +35,7 @@ import {
   knownNetworks,
   sweepState,
 } from '../state/records.ts'
-import { isStateLost, recoverLostState } from '../state/recover.ts'
+import { recoverIfLost } from '../state/recover.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { detach, detachWithoutRecord } from '../verbs/detach.ts'
 import { settleKilledCalls } from '../verbs/settle.ts'
@@ -138,7 +138,7 @@ export async function sweep(
     : { listed: undefined, source: 'not asked', sandboxes: [] }
   requireStateIfThere()
   const context = open()
-  if (isApplied && isStateLost()) await recoverLostState(context.machine)
+  if (isApplied) await recoverIfLost(context.machine)
   progress('looking at attachments, reservations, links and rules')
   const judged = await judgeAll(context, listed)
   const failures: string[] = []

@@ -4,7 +4,7 @@
 // than host links of ours. What these do not show (chained attachments, leases, macvlan) is a limit (docs/limits.md).
 
 import { asPrefix, bareAddress } from '../cni/addresses.ts'
-import { attachmentDigest, ifbName, networkDigest, readAlias } from '../drivers/names.ts'
+import { attachmentDigest, hostLinkName, ifbName, networkDigest, readAlias } from '../drivers/names.ts'
 import {
   type AttachmentId,
   emptySpec,
@@ -23,6 +23,7 @@ import { isTaken, linkOnce, readableText, removeFile, writeText } from './files.
 import { addressesDirectory, finishedFile, markerFile, networkFile, portsDirectory } from './layout.ts'
 import {
   type AttachmentRecord,
+  allRecords,
   countMainRecords,
   decodeRecord,
   findRecord,
@@ -37,6 +38,13 @@ export function isStateLost(): boolean {
   const links = podLinkNames().length
   if (links === 0) return false
   return !isTaken(markerFile()) || countMainRecords() < links
+}
+
+/** The same where there is time to read: a record that cannot be read is missing, and one of an ADD at work has no link yet. */
+export async function recoverIfLost(machine: Machine): Promise<void> {
+  const named = new Set(allRecords().map(({ id }) => hostLinkName(id)))
+  const hasOther = podLinkNames().some((name) => !named.has(name))
+  if (hasOther || isStateLost()) await recoverLostState(machine)
 }
 
 /** Writes the marker of a state that is whole. */

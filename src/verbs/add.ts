@@ -168,7 +168,8 @@ async function addToInterface(
   const { id } = intent
   const { machine } = context
   const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
-  if (!asksForAnything(conf)) {
+  // Where earlier configurations asked for something, the network is set up without it.
+  if (!asksForAnything(conf) && readNetwork({ name: conf.name, role: 'chained' }) === undefined) {
     // Its DEL finds by the record that there is nothing.
     writePending({ ...intent, spec: emptySpec(id, 'chained') })
     return prevResult

@@ -11,7 +11,7 @@ import { releaseHostLocal } from '../ipam/host-local-files.ts'
 import { isNetnsThere } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
-import { markerFile, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
+import { markerFile, networkDirectory, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import {
   type AttachmentRecord,
   allRecords,
@@ -106,5 +106,6 @@ function mayHaveMore(id: AttachmentId): boolean {
   const name = recordName(id)
   if (namesIn(`${stateRoot()}/damaged`).some((each) => each.includes(name))) return true
   // Where state was lost elements may be all that is left.
-  return id.role !== 'ipam' && !isTaken(markerFile())
+  const isLost = !isTaken(markerFile()) || !isTaken(networkDirectory(id.network))
+  return id.role !== 'ipam' && isLost
 }

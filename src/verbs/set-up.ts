@@ -41,7 +41,7 @@ import {
   sweepState,
   writeNetwork,
 } from '../state/records.ts'
-import { isStateLost, markState, recoverLostState } from '../state/recover.ts'
+import { markState, recoverIfLost } from '../state/recover.ts'
 import type { Context } from './context.ts'
 import { decideNetwork, meets, mergeNetwork } from './decide-network.ts'
 import { openGuards, removeShared } from './remove-network.ts'
@@ -94,10 +94,13 @@ export async function setUpNetwork(wanted: NetworkSpec, by: AttachmentId, contex
 /** The same for all that is written down, where something is missing. `isDry`: changes nothing. */
 export async function restoreNetworks(context: Context, isDry = false): Promise<SetUpReport> {
   const lock = { file: machineLockFile(), purpose: 'restore all networks', deadline: context.deadline }
-  return await withLock(lock, async () => {
+  const hasState = requireStateIfThere()
+  const restore = async () => {
     const { machine } = context
-    requireStateIfThere()
-    if (!isDry) await recoverIfLost(machine)
+    if (!isDry) {
+      sweepState()
+      await recoverIfLost(machine)
+    }
     const plan = await planSetUp(undefined, machine)
     const differences = await differencesIn(plan, machine)
     const accepts = await unsettledAccepts(machine, plan.networks)
@@ -108,13 +111,9 @@ export async function restoreNetworks(context: Context, isDry = false): Promise<
         findFinished(id) !== undefined && spec?.host !== undefined && !plan.host.links.has(spec.host.name),
     )
     return { missing, differences, accepts, lost, ended: plan.records.filter(isDead) }
-  })
-}
-
-async function recoverIfLost(machine: Machine): Promise<void> {
-  // A record that was cut short is set aside when it is read, and is missing then.
-  allRecords()
-  if (isStateLost()) await recoverLostState(machine)
+  }
+  // A lock would make the directory.
+  return isDry && !hasState ? await restore() : await withLock(lock, restore)
 }
 
 /** Networks in the way that have no pods go first: what has none is changed at once. */

@@ -14,7 +14,7 @@ import { isTaken, namesIn, removeFile } from '../state/files.ts'
 import { machineLockFile, requireStateIfThere, stateRoot } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import { type AttachmentRecord, allRecords, describeRecord, knownNetworks } from '../state/records.ts'
-import { isStateLost, recoverLostState } from '../state/recover.ts'
+import { recoverIfLost } from '../state/recover.ts'
 import type { Context } from './context.ts'
 import { detachAll } from './gc.ts'
 import { removeBridges } from './remove-network.ts'
@@ -34,7 +34,7 @@ export interface UninstallPlan {
 export async function planUninstall({ machine }: Context): Promise<UninstallPlan> {
   requireStateIfThere()
   // Without their records live pods would lose their bridge.
-  if (isStateLost()) await recoverLostState(machine)
+  await recoverIfLost(machine)
   const { links } = await lookAtHost(machine, 'all')
   const records = allRecords()
   const known = unique(knownNetworks(records).flatMap(({ bridge }) => bridge ?? []))

@@ -173,7 +173,7 @@ describe('a delegated IPAM plugin', () => {
     ['code 11', refuse(11, 'try later'), 11, 'try later'],
     ['a crash', 'kill -SEGV $$', 105, 'scripted'],
     ['a failure without words', 'exit 3', 105, 'status 3'],
-    ['garbage with status 1', 'echo garbage; exit 1', 105, 'garbage'],
+    ['garbage with status 1', 'echo garbage; exit 1', 105, 'without an error object'],
     ['garbage with status 0', 'echo garbage', 105, 'no result'],
     ['nothing with status 0', ':', 105, 'no result'],
     ['a result without addresses', answer('{"cniVersion":"1.1.0"}'), 105, 'no address'],

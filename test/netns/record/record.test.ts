@@ -50,7 +50,7 @@ describe('trestle record on', () => {
     expect(lineOf(lines, 'result')).toMatchObject({ exit: 0, stdout: add.stdout, stderr: '' })
     const runs = lines.filter((line) => line.type === 'exec')
     expect(runs.map(({ argv }) => argv.join(' '))).toEqual(expect.arrayContaining([expect.stringContaining('nft')]))
-    expect(runs.find(({ argv }) => argv[0] === 'nft')?.stdin).toContain('trestle')
+    expect(runs.find(({ argv, stdin }) => argv[0] === 'nft' && stdin !== undefined)?.stdin).toContain('trestle')
     expect(runs.every(({ ms }) => ms !== undefined)).toBe(true)
     expect(host.run('grep', ['-r', 'CANARY', host.stateDir]).stdout).toBe('')
     expect(record('off').code).toBe(0)
