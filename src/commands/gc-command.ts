@@ -237,6 +237,7 @@ function judgeAttachment(record: AttachmentRecord, listed: Listed): Judged {
     if (!isOld) return say('keep', young)
     return say('report', `the runtime does not list it, but its network namespace ${netns.path} exists`)
   }
+  if (netns.path === '' && !isDead(record)) return say('keep', 'found again by its link, which is there')
   if (!isDead(record)) return say('report', 'its network namespace cannot be seen from here, or a process holds it')
   if (!isOld) return say('keep', young)
   return say('collect', `${isListed === undefined ? 'its' : 'unlisted, and its'} network namespace is gone${lease}`)

@@ -23,7 +23,7 @@ interface SystemCall {
 
 /** How often these are called is decided by load, by what comes in which piece, or by the memory's state. */
 const unsteady =
-  /^(read|readv|write|writev|epoll_\w+|e?poll|ppoll|futex|madvise|mmap|munmap|mprotect|mremap|brk|sched_yield|restart_syscall|clock_\w+|getrusage|nanosleep|rt_sig\w+|membarrier|wait4|waitid|exit|exit_group|close)$/
+  /^(p?read(64)?|readv|write|writev|epoll_\w+|e?poll|ppoll|futex|madvise|mmap|munmap|mprotect|mremap|brk|sched_yield|restart_syscall|clock_\w+|getrusage|nanosleep|rt_sig\w+|membarrier|wait4|waitid|exit|exit_group|close)$/
 const looks = /^(newfstatat|statx|stat|lstat|access|faccessat2?|readlink|readlinkat)$/
 const names = /^(rename|renameat2?|link|linkat|unlink|unlinkat|mkdir|mkdirat|rmdir|symlink|symlinkat)$/
 const forking = /^(clone3?|fork|vfork)$/
