@@ -11,7 +11,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { memory, processes } from './bench/case-resources.mjs'
+import { processes } from './bench/case-resources.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
 import { start } from './bench/case-start.mjs'
 import { storm } from './bench/case-storm.mjs'
@@ -19,13 +19,13 @@ import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
 import { requirePage, writeReport } from './bench/report/page.mjs'
 import { makeScratch } from './bench/scratch.mjs'
-import { leftOut, plot, renderTable } from './bench/table.mjs'
+import { leftOut, renderTable } from './bench/table.mjs'
 
 /**
- * Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of
- * them. Namespaces stay until the end: what is most held to its limits comes first.
+ * Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes} (JSON has more).
+ * Namespaces stay until the end: what is most held to its limits comes first.
  */
-const cases = { whole, start, processes, memory, pods, rules, storm }
+const cases = { whole, start, processes, pods, rules, storm }
 
 function readOptions() {
   const { values } = parseArgs({
@@ -86,10 +86,6 @@ function runInside() {
 
 function print(results) {
   for (const [name, { notes }] of Object.entries(results)) console.log([`\n${name}`, ...notes].join('\n  '))
-  for (const verb of ['add', 'del']) {
-    const { series } = results.whole ?? {}
-    if (series) console.log(`\n${plot(`whole network, ${verb.toUpperCase()}, ms (median)`, verb, series)}`)
-  }
   console.log(`\n${renderTable(Object.values(results).flatMap(({ rows }) => rows))}`)
 }
 

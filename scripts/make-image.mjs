@@ -5,23 +5,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { tar, tarEntry } from './tar.mjs'
 
-const applets = [
-  'cat',
-  'echo',
-  'env',
-  'hostname',
-  'httpd',
-  'id',
-  'ip',
-  'ls',
-  'nc',
-  'ping',
-  'ping6',
-  'ps',
-  'sh',
-  'sleep',
-  'wget',
-]
+const applets = 'cat echo env hostname httpd id ip ls nc ping ping6 ps sh sleep wget'.split(' ')
 
 /** @param {string | Buffer} data */
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')

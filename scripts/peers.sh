@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [networkd] [networkmanager]
+# usage: scripts/peers.sh [cni] [containerd] [docker] [networkd] [networkmanager]
 #        [kube-proxy] [cri-o] [kubelet] [kindnet] [control-plane] [kubernetes-tests]
 #   default: all but kindnet, control-plane (six minutes, for TRESTLE_TEST_CLUSTER=1) and kubernetes-tests (six more)
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool, kubelet
 #            (and etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl; e2e.test, ginkgo, coredns)
 #   cni/     the upstream plugins (and cni-kindnet)
-#   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
+#   debian/  Debian packages, unpacked and not installed: an installed daemon would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1 (and kubernetes.tar: what e2e.test runs in pods)
 # A finished part is not built again until its version below changes. Without Go, Debian's packages stand in.
 # Exit code 1: something is missing; stderr names it.
@@ -260,7 +260,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-proxy cri-o kubelet}"; do
+for group in "${@:-cni containerd docker networkd networkmanager kube-proxy cri-o kubelet}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -269,7 +269,6 @@ for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-
         runc
         images
         ;;
-      firewalld) unpacked firewalld firewalld dbus-daemon ;;
       docker) unpacked docker docker.io ;;
       networkd) unpacked networkd systemd ;;
       networkmanager) unpacked networkmanager network-manager dbus-daemon ;;
@@ -280,7 +279,7 @@ for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-
         for program in kube-apiserver kube-controller-manager kube-scheduler kubectl; do kubernetes "$program"; done
         ;;
       kubernetes-tests) kubernetes_tests ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet, kindnet, control-plane or kubernetes-tests"; exit 2 ;;
+      *) say "unknown part '$part': cni, containerd, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet, kindnet, control-plane or kubernetes-tests"; exit 2 ;;
     esac
   done
 done

@@ -1,41 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peak memory of a call against the empty executable, and how many processes each verb starts.
+// How many processes each verb starts.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { empty, trestle } from './contenders.mjs'
+import { trestle } from './contenders.mjs'
 import { openNode } from './node.mjs'
-import { quantile, started } from './statistics.mjs'
-import { leftOut, limits, row } from './table.mjs'
-
-const gnuTime = '/usr/bin/time'
-
-/** Peak resident memory of a bare ADD with masquerade, in KiB as wait4(2) tells it. */
-export async function memory({ found, scratch }) {
-  const what = 'peak memory of an ADD / an empty executable'
-  if (!existsSync(gnuTime)) return { rows: [leftOut(what, `${gnuTime} is missing (Debian: time)`)], notes: [] }
-  const sizes = { ADD: [], DEL: [], EMPTY: [] }
-  const log = join(scratch, 'peak')
-  const measure = (contender) => wrapped(contender, gnuTime, ['-q', '-f', '%M', '-o', log])
-  const own = openNode(measure(trestle(found, { ipMasq: true })), scratch)
-  const nothing = openNode(measure(empty(found)), scratch)
-  for (let round = 0; round < 10; round++) {
-    const pod = own.pod()
-    for (const [node, verb] of [
-      [own, 'ADD'],
-      [own, 'DEL'],
-      [nothing, 'EMPTY'],
-    ]) {
-      await node.call(verb, { pod })
-      sizes[verb].push(Number(readFileSync(log, 'utf8')))
-    }
-  }
-  for (const node of [own, nothing]) await node.close()
-  const median = (verb) => quantile(sizes[verb], 0.5)
-  const mib = (verb) => `${verb} ${(median(verb) / 1024).toFixed(1)} MiB`
-  const value = median('ADD') / median('EMPTY')
-  return { rows: [row({ what, limit: limits.memory, value })], notes: [['ADD', 'DEL', 'EMPTY'].map(mib).join(', ')] }
-}
+import { started } from './statistics.mjs'
+import { leftOut, row } from './table.mjs'
 
 /** Processes started by each verb of a network with masquerade, without and with the bridge already there. */
 export async function processes({ found, scratch }) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An nft that refuses `monitor destroy`, as 1.0.7 and newer do: the agent hears of flushed rules all the same. With such a
-// version itself: scripts/nft-versions.
+// An nft that refuses `monitor destroy`, as 1.0.7 and newer do: the agent hears of flushed rules all the same.
 
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'

@@ -146,7 +146,7 @@ interface Started {
 
 function start(host: Host, { file, args, env }: Started): Running {
   const child = spawn('nsenter', [`--net=${host.path}`, '--', file, ...args], {
-    // An image has programs of its own: scripts/nft-versions gives agents another nft than their nodes have.
+    // An image has programs of its own.
     env: { PATH: process.env['TRESTLE_TEST_AGENT_PATH'] ?? process.env['PATH'], ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
