@@ -114,7 +114,7 @@ export async function endKilledCalls(writer?: ProcessIdentity, untilMs = Number.
 /** The same for a call that does not depend on it: what stays is reported on stderr. */
 export async function endKilledCallsIfPossible(): Promise<void> {
   try {
-    await endKilledCalls(undefined, nowMs() + 1000)
+    await endKilledCalls(undefined, nowMs() + 2000)
   } catch (error) {
     process.stderr.write(`trestle: ${oneLine((error as Error).message)}\n`)
   }

@@ -7,6 +7,7 @@ import { type AttachmentId, sameId } from '../drivers/spec.ts'
 import { hasEnded } from '../process/clock.ts'
 import {
   type AttachmentRecord,
+  describeRecord,
   findFinished,
   findRecord,
   isDead,
@@ -25,8 +26,9 @@ export async function settleKilledCalls(network: string, context: Context, own?:
     if ((own !== undefined && sameId(record.id, own)) || !hasEnded(record.writer, Date.parse(record.createdAt)))
       continue
     // Without CNI_PATH a lease of another plugin cannot be given back: a later call of the network does.
-    if (record.delegated !== undefined && context.path.length === 0) continue
-    await settleOne(record, context)
+    if (record.delegated !== undefined && context.path.length === 0) {
+      reportLeft(new Error(`${describeRecord(record)}: the IPAM plugin ${record.delegated.type} has its lease`))
+    } else await settleOne(record, context)
   }
 }
 
