@@ -134,28 +134,22 @@ export function holdsPort(id: AttachmentId, port: HostPort): boolean {
   return holder !== undefined && sameId(holder.id, id)
 }
 
-/**
- * Gives back every reservation of the attachment. `spec` names those that its record has; one that cannot be read any
- * more is its own where the record says so. Without it all reservations are read.
- */
-export function releaseReservations(
-  id: AttachmentId,
-  known?: { readonly addresses: readonly string[]; readonly ports: readonly HostPort[] },
-): void {
-  const files =
-    known === undefined
-      ? [
-          ...reservedAddresses(id.network).map((name) => `${addressesDirectory(id.network)}/${name}`),
-          ...namesIn(portsDirectory()).map((name) => `${portsDirectory()}/${name}`),
-        ]
-      : [
-          ...known.addresses.map((address) => `${addressesDirectory(id.network)}/${address}`),
-          ...known.ports.map((port) => `${portsDirectory()}/${portName(port)}`),
-        ]
+/** Gives back the reservations that the attachment's record names. One that cannot be read any more is its own, too. */
+export function releaseNamed(id: AttachmentId, addresses: readonly string[], ports: readonly HostPort[]): void {
+  const files = [
+    ...addresses.map((address) => `${addressesDirectory(id.network)}/${address}`),
+    ...ports.map((port) => `${portsDirectory()}/${portName(port)}`),
+  ]
   for (const file of files) {
     const holder = holderOf(file)
-    if (holder === undefined ? known !== undefined : sameId(holder.id, id)) removeFile(file)
+    if (holder === undefined || sameId(holder.id, id)) removeFile(file)
   }
+}
+
+/** Gives back those that say themselves that they are the attachment's: all of the network and of the node are read. */
+export function releaseFound(id: AttachmentId): void {
+  for (const address of addressNamesOf(id)) removeFile(`${addressesDirectory(id.network)}/${address}`)
+  for (const name of portNamesOf(id)) removeFile(`${portsDirectory()}/${name}`)
 }
 
 /** The ports that reservations say are the attachment's, as names. */

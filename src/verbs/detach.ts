@@ -36,7 +36,7 @@ import {
   removeFinished,
   writePending,
 } from '../state/records.ts'
-import { releaseReservations } from '../state/reservations.ts'
+import { releaseFound, releaseNamed } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { removeIfEmpty } from './remove-network.ts'
 import { specWithoutRecord, type UnrecordedPod } from './unrecorded.ts'
@@ -83,8 +83,8 @@ async function detachLocked(
   errors.push(...(await releaseLease(present, context)))
   if (errors.length === 0) {
     // Without a spec the call ended between its reservations and the spec: only the files say which they are.
-    if (present.spec === undefined || present.delegated !== undefined) releaseReservations(id)
-    releaseReservations(id, reservedBy(spec))
+    if (present.spec === undefined || present.delegated !== undefined) releaseFound(id)
+    releaseReserved(spec)
   }
   if (spec.network?.removeWhenEmpty) errors.push(...(await removeIfEmpty(spec.network, id, context)))
   // Last of all: where the call is killed before, a later one finds the record and does the rest.
@@ -93,8 +93,9 @@ async function detachLocked(
   return errors
 }
 
-function reservedBy({ addresses, hostPorts }: Spec) {
-  return { addresses: addresses.map(({ address }) => bareAddress(address)), ports: hostPorts?.ports ?? [] }
+function releaseReserved({ id, addresses, hostPorts }: Spec): void {
+  const bare = addresses.map(({ address }) => bareAddress(address))
+  releaseNamed(id, bare, hostPorts?.ports ?? [])
 }
 
 /** What there is of an attachment without a record, by its ids, by the comments of elements, and by reservations. */
@@ -117,9 +118,8 @@ export async function detachWithoutRecord(
       const record = { format: 0, id, writer: ownIdentity(), netns: identity, createdAt: '' }
       const errors = await removeFromKernel(spec, record, context, false)
       if (errors.length === 0) {
-        releaseReservations(id)
-        // One that cannot be read is ours where the link or an element says so.
-        releaseReservations(id, reservedBy(spec))
+        releaseFound(id)
+        releaseReserved(spec)
       }
       return errors
     } catch (error) {
