@@ -59,11 +59,11 @@ export async function check(call: Call, conf: NetworkConf, context: Context): Pr
   }
 }
 
-function differs({ ifName, containerId }: AttachmentId, differences: readonly string[]): CniError {
-  const message = `${ifName} of container ${containerId} is not as it was set up: ${differences.length} ${differences.length === 1 ? 'difference' : 'differences'}`
-  return new CniError(Code.checkFailed, 'attachment-differs', message, {
-    details: [...new Set(differences)].join('\n'),
-  })
+function differs({ ifName, containerId }: AttachmentId, found: readonly string[]): CniError {
+  const differences = [...new Set(found)]
+  const count = differences.length === 1 ? '1 difference' : `${differences.length} differences`
+  const message = `${ifName} of container ${containerId} is not as it was set up: ${count}`
+  return new CniError(Code.checkFailed, 'attachment-differs', message, { details: differences.join('\n') })
 }
 
 async function compare(
@@ -187,13 +187,16 @@ async function look(ops: readonly Op[], spec: Spec, netns: OpenNetns, machine: M
   const queueLinks = new Set(ops.flatMap((op) => (toolOf(op) === 'tc' && 'dev' in op ? [op.dev] : [])))
   const hostKeys = ops.flatMap((op) => (op.kind === 'sysctl.set' && op.place === 'host' ? [op.key] : []))
   const hasHostRoutes = ops.some((op) => op.kind === 'route.add' && op.place === 'host')
-  const [host, inPod, tables, queues, vlans] = await Promise.all([
+  const looks = [
     lookAtHost(machine, [...hostLinks], hasHostRoutes),
     lookAtPod(machine, netns, podQuestion(ops)),
     lookAtTables(ops, machine),
     queueLinks.size === 0 ? undefined : lookAtQueues(machine, [...queueLinks]),
     ops.some((op) => toolOf(op) === 'bridge') ? lookAtVlans(machine) : undefined,
-  ])
+  ] as const
+  // Where one fails the others end first: no tool outlives its call.
+  await Promise.allSettled(looks)
+  const [host, inPod, tables, queues, vlans] = await Promise.all(looks)
   return {
     host,
     ...inPod,
