@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes what trestle made on this node, to the last rule: bridges, tables, accepts in other firewalls, and the state.
 
+import { rmdirSync } from 'node:fs'
 import { CniError, Code, toCniError } from '../cni/errors.ts'
 import { ownBridgeAlias } from '../drivers/names.ts'
 import type { BridgeSpec } from '../drivers/spec.ts'
@@ -111,8 +112,8 @@ export async function uninstall(
 function removeState(): void {
   for (const name of namesIn(stateRoot())) removeFile(`${stateRoot()}/${name}`)
   try {
-    removeFile(stateRoot())
+    rmdirSync(stateRoot())
   } catch (error) {
-    if (!['EBUSY', 'EROFS', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    if (!['EBUSY', 'EROFS', 'EPERM', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }

@@ -47,10 +47,7 @@ describe.skipIf(missing.length > 0)("CRI-O's library", () => {
     )
     const before = await state()
     const tried = await trestle('replay', id, '--against', '/opt/cni/bin/ptp')
-    expect([tried.exitCode, tried.stdout], tried.stderr).toEqual([
-      1,
-      expect.stringContaining('"gateway": "10.85.0.1"'),
-    ])
+    expect([tried.exitCode, tried.stdout], tried.stderr).toEqual([1, expect.stringContaining('"gateway": "10.85.0.1"')])
     expect(await state()).toEqual(before)
   })
 
