@@ -8,7 +8,7 @@ import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
 import { delegate } from '../ipam/delegate.ts'
 import { releaseHostLocal } from '../ipam/host-local-files.ts'
-import { isNetnsThere } from '../kernel/netns.ts'
+import { isNetnsThere, netnsState } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
 import { markerFile, networkDirectory, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
@@ -68,7 +68,8 @@ function findRecordOf(
       record.id.containerId === containerId &&
       record.id.ifName === ifName &&
       (record.id.role === 'ipam') === (role === 'ipam') &&
-      isDead(record),
+      // Its host link may be there for a moment longer.
+      (isDead(record) || netnsState(record.netns) === 'gone'),
   )
 }
 
