@@ -81,8 +81,17 @@ export function openHost() {
     finished('nsenter', [`--net=${pod}`, '--', file, ...args], { input: '' })
   /** Makes a pod: an empty namespace; returns its path. */
   const pod = (label: string): string => addNetns(`${name}-${label}`)
+  /** Ends a pod. The kernel takes its links along a moment later, host ends included: this waits for it, two seconds at most. */
   const removePod = (podPath: string): void => {
+    const indexOf = (line: string, pattern: RegExp) => pattern.exec(line)?.[1] ?? ''
+    const inPod = finished('nsenter', [`--net=${podPath}`, '--', 'ip', '-o', 'link'], { input: '' }).stdout
+    const peers = inPod.split('\n').map((line) => indexOf(line, /@if(\d+):/))
     execaSync('ip', ['netns', 'del', podPath.slice('/run/netns/'.length)])
+    const isThere = () =>
+      run('ip', ['-o', 'link', 'show', 'type', 'veth'])
+        .stdout.split('\n')
+        .some((line) => peers.includes(indexOf(line, /^(\d+):/) || 'none'))
+    for (let waits = 0; waits < 100 && isThere(); waits++) execaSync('sleep', ['0.02'])
   }
 
   /** Runs the executable as a runtime does. */
