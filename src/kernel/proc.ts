@@ -3,7 +3,7 @@
 // /sys/class/net shows that of whoever mounted it.
 
 import { accessSync, closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
+import { formatAddress } from '../cni/addresses.ts'
 import { isPodLinkName } from '../drivers/names.ts'
 
 /** The text of a file of /proc or /sys without the last newline; undefined where it cannot be read. */
@@ -40,10 +40,18 @@ export function isLinkGone(name: string): boolean {
   return !linkExists(name) && !isThere(`/sys/class/net/${name}/ifindex`)
 }
 
-/** Addresses of links of the node that are up, but for the pods' ends. By netlink, without a process (getifaddrs(3)). */
+/**
+ * Addresses of the node's own links, without a process: local entries of the routing table, and the kernel's list of IPv6
+ * addresses. getifaddrs(3) dumps every link with its counters, a third of a millisecond for each ten pods.
+ */
 export function nodeAddresses(): ReadonlySet<string> {
-  const links = Object.entries(networkInterfaces()).filter(([name]) => !isPodLinkName(name))
-  return new Set(links.flatMap(([, addresses]) => addresses?.map(({ address }) => address) ?? []))
+  const entries = (readKernelFile('/proc/self/net/fib_trie') ?? '').matchAll(/\|-- (\S+)((?:\n\s+\/\d+ .*)+)/g)
+  const found = [...entries].flatMap(([, address = '', kinds = '']) => (kinds.includes('host LOCAL') ? [address] : []))
+  for (const line of (readKernelFile('/proc/self/net/if_inet6') ?? '').split('\n')) {
+    const [hex = ''] = line.split(' ')
+    if (hex !== '') found.push(formatAddress({ family: 6, value: BigInt(`0x${hex}`) }))
+  }
+  return new Set(found)
 }
 
 export function linkNames(): readonly string[] {
