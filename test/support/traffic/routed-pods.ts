@@ -17,11 +17,11 @@ export function routedPod(host: Host, id: string, link: string, address: string,
   host.run('ip', ['link', 'del', link])
   for (const line of [
     `ip link add ${link} up type veth peer name eth0 netns ${label}`,
-    `ip route add ${address} dev ${link}`,
+    `ip route replace ${address} dev ${link}`,
     `sysctl -qw net.ipv4.conf.${link}.proxy_arp=1 net.ipv4.neigh.${link}.proxy_delay=0`,
     ...(address6 === undefined
       ? []
-      : [`ip -6 addr add fe80::ecee:eeff:feee:eeee/64 dev ${link} nodad`, `ip -6 route add ${address6} dev ${link}`]),
+      : [`ip -6 addr add fe80::ecee:eeff:feee:eeee/64 dev ${link} nodad`, `ip -6 route replace ${address6} dev ${link}`]),
   ])
     runLine(host, line)
   for (const words of [
