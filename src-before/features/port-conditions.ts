@@ -5,6 +5,7 @@
 // conditions: no network's conditions ever apply to another's ports, and no chain is ever changed under
 // a pod that uses it.
 
+import { sha256 } from '../../src/drivers/sha256.ts'
 import {
   type Family,
   formatAddress,
@@ -19,7 +20,6 @@ import {
 import { configError, type KeyPath } from '../cni/error.ts'
 import type { HostPort, HostPortSpec } from '../model/attachment.ts'
 import type { Element, Op } from '../model/op.ts'
-import { sha256 } from '../model/sha256.ts'
 import { ruleComment } from '../model/tables.ts'
 
 /** The chains that the pod's ports go through, said anew with each pod: a chain of this name has one content. */

@@ -2,9 +2,9 @@
 // Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
 // what is ours without looking anything up (docs/design.md, "Attachments").
 
+import { sha256 } from '../../src/drivers/sha256.ts'
 import { type Address, formatAddress, parseCidr } from '../cni/address.ts'
 import type { AttachmentKey } from './attachment.ts'
-import { sha256 } from './sha256.ts'
 
 /** IFNAMSIZ is 16 with the closing NUL (include/uapi/linux/if.h). */
 const maxNameLength = 15

@@ -83,7 +83,10 @@ function removeLinks(devs: readonly string[], group: number): readonly Op[] {
   ]
 }
 
-/** Every element of our tables that is needed, each once. Without pods and networks there are none: nobody needs the cluster's. */
+/**
+ * Every element of our tables that is needed, each once. Without networks and pods there are none: the cluster's elements
+ * serve them alone.
+ */
 export function everyElement(
   networks: readonly NetworkSpec[],
   specs: readonly Spec[],

@@ -42,7 +42,7 @@ export function isLinkGone(name: string): boolean {
 
 /**
  * Addresses of the node's own links, without a process: local entries of the routing table, and the kernel's list of IPv6
- * addresses. getifaddrs(3) dumps every link with its counters, a third of a millisecond for each ten pods.
+ * addresses. getifaddrs(3) dumps every link with its counters, which takes longer with each pod on the node.
  */
 export function nodeAddresses(): ReadonlySet<string> {
   const entries = (readKernelFile('/proc/self/net/fib_trie') ?? '').matchAll(/\|-- (\S+)((?:\n\s+\/\d+ .*)+)/g)

@@ -20,8 +20,8 @@ import { allRecords, knownNetworks, recordsOf, removeNetwork } from '../state/re
 import type { Context } from './context.ts'
 
 /**
- * Removes the network where no attachment but `own`, which is about to go, has a record. A new ADD writes its record first and then waits for the
- * machine's lock: it either is seen here, or finds the network gone and sets it up.
+ * Removes the network where no attachment but `own`, which is about to go, has a record. A new ADD writes its record
+ * first and then waits for the machine's lock: it either is seen here, or finds the network gone and sets it up.
  */
 export async function removeIfEmpty(
   network: NetworkSpec,

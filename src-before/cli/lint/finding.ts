@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings with their places in the text of a file.
 
+import { maskedText } from '../../../src/commands/record/secrets.ts'
 import { positionOf } from '../../cni/config-head.ts'
 import { keyPath, type PathStep, printable, quote } from '../../cni/error.ts'
 import { defined } from '../../cni/json.ts'
 import type { JsonPlaces } from '../../cni/json-places.ts'
-import { maskedText } from '../../cni/secrets.ts'
 import { type Finding, findingOf as published } from '../shell/findings.ts'
 
 /**

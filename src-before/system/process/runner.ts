@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
+import { openStandardFiles, watchSize } from '../../../src/process/unnamed-file.ts'
 import { CniError } from '../../cni/error.ts'
 import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
@@ -12,7 +13,6 @@ import { nowMs } from './clock.ts'
 import { noteExecution, noteInput } from './executions.ts'
 import { onHost, pathWithTools } from './programs.ts'
 import { forking, inputWritten } from './trace.ts'
-import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
 /** Receives a function that gives a process its whole input, once: when that returns, the input is in the pipe and ended. */
 type Later = (give: (text: string) => void) => void
