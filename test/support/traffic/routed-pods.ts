@@ -21,7 +21,10 @@ export function routedPod(host: Host, id: string, link: string, address: string,
     `sysctl -qw net.ipv4.conf.${link}.proxy_arp=1 net.ipv4.neigh.${link}.proxy_delay=0`,
     ...(address6 === undefined
       ? []
-      : [`ip -6 addr add fe80::ecee:eeff:feee:eeee/64 dev ${link} nodad`, `ip -6 route replace ${address6} dev ${link}`]),
+      : [
+          `ip -6 addr add fe80::ecee:eeff:feee:eeee/64 dev ${link} nodad`,
+          `ip -6 route replace ${address6} dev ${link}`,
+        ]),
   ])
     runLine(host, line)
   for (const words of [
