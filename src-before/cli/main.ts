@@ -3,7 +3,7 @@
 
 import { gcCommand } from '../../src/commands/gc-command.ts'
 import { planCommand } from '../../src/commands/plan.ts'
-import { restoreCommand } from '../../src/commands/restore.ts'
+import { restoreCommand } from '../../src/commands/restore-command.ts'
 import { uninstallCommand } from '../../src/commands/uninstall-command.ts'
 import { removeCallFiles as removeFilesOfCore } from '../../src/process/killed-calls.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'

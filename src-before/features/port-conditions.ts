@@ -5,7 +5,7 @@
 // conditions: no network's conditions ever apply to another's ports, and no chain is ever changed under
 // a pod that uses it.
 
-import { sha256 } from '../../src/drivers/sha256.ts'
+import { sha256 } from '../../src/drivers/names.ts'
 import {
   type Family,
   formatAddress,

@@ -2,7 +2,7 @@
 // Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
 // what is ours without looking anything up (docs/design.md, "Attachments").
 
-import { sha256 } from '../../src/drivers/sha256.ts'
+import { sha256 } from '../../src/drivers/names.ts'
 import { type Address, formatAddress, parseCidr } from '../cni/address.ts'
 import type { AttachmentKey } from './attachment.ts'
 

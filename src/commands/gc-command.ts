@@ -173,7 +173,7 @@ export async function judgeAll({ machine }: Context, listed: Listed): Promise<re
   // Links and rules are looked at before the records: an ADD writes its record first.
   const { links } = await lookAtHost(machine, 'all')
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
-  const elements = tables.flatMap((table) => table?.elements ?? [])
+  const elements = tables.flatMap((table) => [...(table?.elements.values() ?? [])])
   const records = await settledRecords()
   return [
     ...records.map((record) => judgeAttachment(record, listed)),

@@ -3,8 +3,12 @@
 // aliases and comments by which the kernel says whose a link or an element is.
 
 import { type Address, formatAddress, longestLinkName } from '../cni/addresses.ts'
-import { sha256 } from './sha256.ts'
 import type { AttachmentId } from './spec.ts'
+
+/** 32 bytes. Loaded where it is needed: the reply to VERSION and STATUS does not wait for OpenSSL. */
+export function sha256(data: string | Uint8Array): Buffer {
+  return process.getBuiltinModule('node:crypto').hash('sha256', data, 'buffer')
+}
 
 type LinkOwner = Pick<AttachmentId, 'network' | 'containerId' | 'ifName'>
 

@@ -59,57 +59,50 @@ export function readAcceptPlaces(): readonly ChainPlace[] {
   return Array.isArray(places) ? places.filter(isPlace) : []
 }
 
+/** One accept to put in or to take out. */
+interface Change {
+  readonly why: string
+  readonly command: { readonly file: string; readonly args: readonly string[]; readonly stdin?: string }
+}
+
 /**
  * Makes the accept stand where chains drop what networks want to pass, and nowhere else. The places are written down
  * before anything is changed. Throws CniError 100 where a chain cannot be changed.
  */
 export async function settleAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<void> {
-  const isWanted = networks.some(({ accept }) => accept !== undefined)
+  const { spots, former, changes } = await findChanges(machine, networks)
+  if (spots.length > 0) writePlaces([...spots.map(({ place }) => place), ...former])
+  for (const { why, command } of changes) {
+    const { code, stderr } = await machine.ask(command)
+    if (code !== 0) throw refused(why, stderr)
+  }
+  if (spots.length > 0) writePlaces(spots.map(({ place }) => place))
+  else if (former.length > 0) removeFile(placesFile())
+}
+
+/** What a set-up would change, in words. */
+export async function unsettledAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
+  return (await findChanges(machine, networks)).changes.map(({ why }) => why)
+}
+
+function writePlaces(places: readonly ChainPlace[]): void {
+  writeText(placesFile(), JSON.stringify({ places }))
+}
+
+/** `spots`: where the accept belongs. `former`: where it was put and does not belong any more. */
+async function findChanges(machine: Machine, networks: readonly NetworkSpec[]) {
   const before = readAcceptPlaces()
-  if (!isWanted && before.length === 0) return
+  const isWanted = networks.some(({ accept }) => accept !== undefined)
   const spots = isWanted ? await findSpots(machine) : []
   const isSame = (a: ChainPlace, b: ChainPlace) => a.family === b.family && a.table === b.table && a.chain === b.chain
-  const gone = before.filter((place) => !spots.some((spot) => isSame(spot.place, place)))
-  if (spots.length > 0)
-    writeText(placesFile(), JSON.stringify({ places: [...spots.map(({ place }) => place), ...gone] }))
-  for (const spot of spots) await putAccept(machine, spot)
-  for (const place of gone) await takeOutAccepts(machine, place)
-  if (spots.length > 0) writeText(placesFile(), JSON.stringify({ places: spots.map(({ place }) => place) }))
-  else removeFile(placesFile())
-}
-
-/** What a set-up would change: accepts that are missing, in the wrong place, or nobody's. */
-export async function unsettledAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
-  const before = readAcceptPlaces()
-  const isWanted = networks.some(({ accept }) => accept !== undefined)
-  if (!isWanted && before.length === 0) return []
-  const spots = isWanted ? await findSpots(machine) : []
-  const textOf = ({ family, table, chain }: ChainPlace) => `nft chain ${family} ${table} ${chain}`
-  const wanted = new Set(spots.map(({ place }) => textOf(place)))
-  return [
-    ...spots.flatMap(({ place, before: next, rules }) => {
-      const at = next === undefined ? rules.length : rules.indexOf(next)
-      if (rules[at - 1]?.isOurs) return []
-      const what = rules.some(({ isOurs }) => isOurs) ? 'in the wrong place' : 'missing'
-      return `the accept of mark ${acceptMarkText} is ${what} in ${textOf(place)}`
-    }),
-    ...before.flatMap((place) =>
-      wanted.has(textOf(place)) ? [] : `the accept of mark ${acceptMarkText} is to go from ${textOf(place)}`,
-    ),
-  ]
-}
-
-/** Where the accept was put and is not any more. */
-export async function missingAccepts(machine: Machine): Promise<readonly string[]> {
-  const missing: string[] = []
-  for (const place of readAcceptPlaces()) {
-    const rules = await rulesOf(machine, place)
-    if (rules?.some(({ isOurs }) => isOurs)) continue
-    missing.push(
-      `the accept of mark ${acceptMarkText} is missing in nft chain ${place.family} ${place.table} ${place.chain}`,
-    )
+  const former = before.filter((place) => !spots.some((spot) => isSame(spot.place, place)))
+  const changes = spots.flatMap(changesAt)
+  for (const place of former) {
+    const rules = [...((await rulesOf(machine, place)) ?? []).entries()]
+    for (const [index, rule] of rules.toReversed())
+      if (rule.isOurs) changes.push(removal(place, rule.handle, index + 1))
   }
-  return missing
+  return { spots, former, changes }
 }
 
 interface Spot {
@@ -122,7 +115,7 @@ interface Spot {
 /** The place in each forward chain that drops. */
 async function findSpots(machine: Machine): Promise<readonly Spot[]> {
   const output = await machine.ask({ file: 'nft', args: ['-j', 'list', 'chains'] })
-  if (output.code !== 0) throw unreadable('list the chains of other firewalls', output.stderr)
+  if (output.code !== 0) throw refused('list the chains of other firewalls', output.stderr)
   const bases = entriesOf(output.stdout).flatMap(({ chain }) => chain ?? [])
   const spots: Spot[] = []
   for (const { family, table, name, hook, prio = 0, policy } of bases) {
@@ -130,13 +123,8 @@ async function findSpots(machine: Machine): Promise<readonly Spot[]> {
     // A chain that runs before the mark is set cannot be helped, and firewalld takes foreign changes back.
     if (!isForward || prio <= acceptPriority || table === 'firewalld') continue
     const found = await searchChain(machine, { family, table, chain: name }, [])
-    const spot =
-      found.kind === 'through' && policy === 'drop'
-        ? { place: found.place, rules: found.rules }
-        : found.kind === 'drop'
-          ? found.spot
-          : undefined
-    if (spot !== undefined) spots.push(spot)
+    if (found.kind === 'drop') spots.push(found.spot)
+    if (found.kind === 'through' && policy === 'drop') spots.push({ place: found.place, rules: found.rules })
   }
   return spots
 }
@@ -157,10 +145,8 @@ async function searchChain(machine: Machine, place: ChainPlace, path: readonly s
     const { target } = rule
     if (target === undefined || path.includes(target)) continue
     const inner = await searchChain(machine, { ...place, chain: target }, [...path, place.chain])
-    if (inner.kind === 'decided' || (inner.kind === 'through' && rule.verdict === 'jump')) {
-      if (inner.kind === 'decided') return inner
-      continue
-    }
+    if (inner.kind === 'decided') return inner
+    if (inner.kind === 'through' && rule.verdict === 'jump') continue
     // An accept in the administrator's chain, or in one that others lead to as well, would open more than pods.
     if (adminChains.includes(target)) return { kind: 'decided' }
     if (!(await isShared(machine, { ...place, chain: target }))) return inner
@@ -174,7 +160,7 @@ async function searchChain(machine: Machine, place: ChainPlace, path: readonly s
 /** Whether more than one rule of its table leads to the chain, to have packets dropped there, say. */
 async function isShared(machine: Machine, { family, table, chain }: ChainPlace): Promise<boolean> {
   const output = await machine.ask({ file: 'nft', args: ['-j', '-t', 'list', 'table', family, table] })
-  if (output.code !== 0) throw unreadable(`list nft table ${family} ${table}`, output.stderr)
+  if (output.code !== 0) throw refused(`list nft table ${family} ${table}`, output.stderr)
   const leads = JSON.stringify({ target: chain })
   return entriesOf(output.stdout).filter(({ rule }) => JSON.stringify(rule?.expr ?? []).includes(leads)).length > 1
 }
@@ -187,26 +173,17 @@ function beforeLogs(rules: readonly ForeignRule[], at: number): { readonly befor
   return before === undefined ? {} : { before }
 }
 
-/** Puts the accept into its place and takes others of ours out; looks again, since others write there, too. */
-async function putAccept(machine: Machine, spot: Spot): Promise<void> {
-  const { place, before, rules } = spot
+/** The accept in its place and nowhere else in the chain. The new one comes first: there is no moment without. */
+function changesAt({ place, before, rules }: Spot): Change[] {
   const at = before === undefined ? rules.length : rules.indexOf(before)
   const isThere = rules[at - 1]?.isOurs === true
-  const orphans = rules.filter((rule, index) => rule.isOurs && !(isThere && index === at - 1))
-  // First the new one: there is no moment without.
-  if (!isThere)
-    await insertAccept(machine, place, before === undefined ? undefined : { handle: before.handle, number: at + 1 })
-  for (const rule of orphans.toReversed()) {
-    const index = rules.indexOf(rule)
-    const number = index + 1 + (!isThere && index >= at ? 1 : 0)
-    await removeRule(machine, place, { ...rule, number })
+  const changes = isThere ? [] : [insertion(place, before && { handle: before.handle, number: at + 1 })]
+  for (const [index, rule] of [...rules.entries()].toReversed()) {
+    if (!rule.isOurs || (isThere && index === at - 1)) continue
+    const isMovedOn = !isThere && index >= at
+    changes.push(removal(place, rule.handle, index + (isMovedOn ? 2 : 1)))
   }
-}
-
-async function takeOutAccepts(machine: Machine, place: ChainPlace): Promise<void> {
-  const rules = (await rulesOf(machine, place)) ?? []
-  for (const [at, rule] of [...rules.entries()].toReversed())
-    if (rule.isOurs) await removeRule(machine, place, { ...rule, number: at + 1 })
+  return changes
 }
 
 /** iptables-nft's own program has to change its chains: it cannot read a rule that nft wrote. */
@@ -216,61 +193,36 @@ function iptablesOf({ family, table }: ChainPlace): string | undefined {
 }
 
 const iptablesRule = [
-  '-m',
-  'mark',
-  '--mark',
-  `${acceptMarkText}/${acceptMarkText}`,
-  '-m',
-  'comment',
-  '--comment',
-  comment,
-  '-j',
-  'ACCEPT',
+  ...['-m', 'mark', '--mark', `${acceptMarkText}/${acceptMarkText}`],
+  ...['-m', 'comment', '--comment', comment, '-j', 'ACCEPT'],
 ]
 
-async function insertAccept(
-  machine: Machine,
-  place: ChainPlace,
-  before: { handle: number; number: number } | undefined,
-): Promise<void> {
+function insertion(place: ChainPlace, before: { handle: number; number: number } | undefined): Change {
   const { family, table, chain } = place
+  const why = `put the accept of mark ${acceptMarkText} into nft chain ${family} ${table} ${chain}`
   const iptables = iptablesOf(place)
   if (iptables !== undefined) {
     const where = before === undefined ? ['-A', chain] : ['-I', chain, `${before.number}`]
-    return await change(machine, place, { file: iptables, args: ['-w', '5', ...where, ...iptablesRule] })
+    return { why, command: { file: iptables, args: ['-w', '5', ...where, ...iptablesRule] } }
   }
-  const where =
-    before === undefined
-      ? `add rule ${family} ${table} ${chain}`
-      : `insert rule ${family} ${table} ${chain} handle ${before.handle}`
+  const [verb, at] = before === undefined ? ['add', ''] : ['insert', ` handle ${before.handle}`]
   const rule = `meta mark & ${acceptMarkText} == ${acceptMarkText} accept comment "${comment}"`
   // Names of others come by stdin: they may look like anything.
-  await change(machine, place, { file: 'nft', args: ['-f', '-'], stdin: `${where} ${rule}\n` })
+  const stdin = `${verb} rule ${family} ${table} ${chain}${at} ${rule}\n`
+  return { why, command: { file: 'nft', args: ['-f', '-'], stdin } }
 }
 
 /** `number`: of the rule in its chain. Iptables deletes the first of equal rules if it is not told which. */
-async function removeRule(
-  machine: Machine,
-  place: ChainPlace,
-  rule: { readonly handle: number; readonly number: number },
-): Promise<void> {
+function removal(place: ChainPlace, handle: number, number: number): Change {
+  const { family, table, chain } = place
+  const why = `take the accept of mark ${acceptMarkText} out of nft chain ${family} ${table} ${chain}`
   const iptables = iptablesOf(place)
-  if (iptables !== undefined)
-    return await change(machine, place, { file: iptables, args: ['-w', '5', '-D', place.chain, `${rule.number}`] })
-  const stdin = `delete rule ${place.family} ${place.table} ${place.chain} handle ${rule.handle}\n`
-  await change(machine, place, { file: 'nft', args: ['-f', '-'], stdin })
+  if (iptables !== undefined) return { why, command: { file: iptables, args: ['-w', '5', '-D', chain, `${number}`] } }
+  const stdin = `delete rule ${family} ${table} ${chain} handle ${handle}\n`
+  return { why, command: { file: 'nft', args: ['-f', '-'], stdin } }
 }
 
-async function change(
-  machine: Machine,
-  { family, table, chain }: ChainPlace,
-  command: { file: string; args: readonly string[]; stdin?: string },
-): Promise<void> {
-  const { code, stderr } = await machine.ask(command)
-  if (code !== 0) throw unreadable(`change the accept in nft chain ${family} ${table} ${chain}`, stderr)
-}
-
-function unreadable(what: string, stderr: string): CniError {
+function refused(what: string, stderr: string): CniError {
   return new CniError(Code.commandFailed, 'firewall-accept', `could not ${what}: ${oneLine(stderr)}`, {
     details: `${stderr}\nset firewall.hostAccept to "off" to leave other firewalls alone`,
   })
@@ -299,7 +251,7 @@ async function rulesOf(
   if (output.code === 0)
     return entriesOf(output.stdout).flatMap(({ rule }) => (rule?.chain === chain ? [readRule(rule)] : []))
   if (reasonOf(output.stderr) === 'absent') return undefined
-  throw unreadable(`list nft chain ${family} ${table} ${chain}`, output.stderr)
+  throw refused(`list nft chain ${family} ${table} ${chain}`, output.stderr)
 }
 
 /** Words of nft, and targets of iptables, which nft prints as `xt`. */

@@ -3,14 +3,11 @@
 
 import { familyOf } from '../cni/addresses.ts'
 import { CniError, Code, printable } from '../cni/errors.ts'
-import { ruleDifferences, ruleText } from './elements.ts'
-import { linkDifferences, linkWords } from './links.ts'
+import { ruleText } from './elements.ts'
+import { ipWords } from './ip-words.ts'
 import { tableName, tableOf } from './nft-table.ts'
-import type { Observed } from './observed.ts'
-import type { LinkOp, Op, QueueOp, RouteOp, RuleOp, SysctlOp } from './operation.ts'
-import { queueDifferences, queueLines } from './queues.ts'
-import { routeDifferences, routeOpWords } from './routes.ts'
-import { sysctlDifferences } from './sysctls.ts'
+import type { IpOp, Op, QueueOp, RuleOp, SysctlOp } from './operation.ts'
+import { queueLines } from './queues.ts'
 
 /** `ip6`: `ip -6`, which rules of IPv6 need. `file`: written by trestle itself, without a process. */
 export type Tool = 'ip' | 'ip6' | 'bridge' | 'tc' | 'nft' | 'sysctl' | 'file'
@@ -67,26 +64,7 @@ function textOf(op: Op, kernel: string): string {
     case 'file':
       return `${(op as SysctlOp).key}=${(op as SysctlOp).value}\n`
     default:
-      return batchLine(isRouteOp(op) ? routeOpWords(op) : linkWords(op as LinkOp))
-  }
-}
-
-function isRouteOp(op: Op): op is Op & RouteOp {
-  return /^(?:address|route|rule|defaults|announce)/.test(op.kind)
-}
-
-/** In which ways the operation does not hold; none where what it is about was not looked at. */
-export function differencesOf(op: Op, observed: Observed): readonly string[] {
-  switch (toolOf(op)) {
-    case 'nft':
-      return ruleDifferences(op as RuleOp, observed)
-    case 'tc':
-      return queueDifferences(op as QueueOp, observed)
-    case 'sysctl':
-    case 'file':
-      return sysctlDifferences(op as Op & SysctlOp, observed)
-    default:
-      return isRouteOp(op) ? routeDifferences(op, observed) : linkDifferences(op as Op & LinkOp, observed)
+      return batchLine(ipWords(op as IpOp))
   }
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on our nftables tables as text for `nft -f -` (nft(8)), what nft lists of them, and in which ways an
-// operation does not hold. nft-table.ts has the tables themselves.
+// Operations on our nftables tables as text for `nft -f -` (nft(8)), and what nft lists of them. nft-table.ts has the
+// tables themselves.
 
 import { CniError, Code, printable } from '../cni/errors.ts'
 import { asObject } from '../cni/json.ts'
 import {
   chainsOf,
   type Element,
+  elementKey,
   isNewerVersion,
   ruleComment,
   ruleComments,
@@ -19,7 +20,7 @@ import {
   tableOf,
   versionOf,
 } from './nft-table.ts'
-import type { Observed, ObservedTable } from './observed.ts'
+import type { ObservedTable } from './observed.ts'
 import type { OpOf, RuleOp } from './operation.ts'
 
 /** The statement of one operation: one line or several. `kernel`: its release, which some expressions depend on. */
@@ -46,7 +47,7 @@ export function ruleText(op: RuleOp, kernel: string): string {
 }
 
 function tableText(
-  { table: family, isEmptied, hasAccept }: Extract<RuleOp, { kind: 'table.set' }>,
+  { table: family, isEmptied, hasAccept }: Omit<OpOf<'table.set'>, 'place' | 'why'>,
   kernel: string,
 ): string {
   const table = `${family} ${tableName}`
@@ -153,7 +154,7 @@ export function readTable(stdout: string): ObservedTable {
   try {
     listed = (JSON.parse(stdout) as { nftables: readonly Listed[] }).nftables
   } catch {
-    return { chains: new Map(), elements: [], droppingChains: [], isDormant: true }
+    return { chains: new Map(), elements: new Map(), droppingChains: [], isDormant: true }
   }
   const chains = new Map<string, string[]>()
   for (const { chain, rule } of listed) {
@@ -162,7 +163,9 @@ export function readTable(stdout: string): ObservedTable {
   }
   return {
     chains,
-    elements: listed.flatMap(({ set, map }) => readElements(set ?? map)),
+    elements: new Map(
+      listed.flatMap(({ set, map }) => readElements(set ?? map)).map((element) => [elementKey(element), element]),
+    ),
     droppingChains: listed.flatMap(({ chain }) => (chain?.policy === 'drop' ? [chain.name] : [])),
     isDormant: false,
   }
@@ -206,89 +209,6 @@ function readField(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value)
   const { prefix } = value as { prefix?: { addr: string; len: number } }
   return prefix === undefined ? JSON.stringify(value) : `${prefix.addr}/${prefix.len}`
-}
-
-/** A key to compare elements by: no field has a space in it. */
-export function elementKey({ set, key }: Pick<Element, 'set' | 'key'>): string {
-  return `${set} ${key.join(' ')}`
-}
-
-/** In which ways the operation does not hold; none where its table was not looked at. */
-export function ruleDifferences(op: RuleOp, observed: Observed): readonly string[] {
-  if (observed.tables === undefined) return []
-  switch (op.kind) {
-    case 'table.set':
-      return tableDifferences(op, observed.tables.get(op.table))
-    case 'element.add':
-      return elementDifferences(op.element, observed.tables.get(tableOf(op.element.set)))
-    case 'element.delete': {
-      const there = findElement(op.element, observed.tables.get(tableOf(op.element.set)))
-      return there === undefined ? [] : [`${elementText(op.element)} is still in nft set ${op.element.set}`]
-    }
-    case 'table.delete':
-    case 'table.show':
-      return []
-    default:
-      return op satisfies never
-  }
-}
-
-function tableDifferences(
-  { table, hasAccept }: OpOf<'table.set'> | Extract<RuleOp, { kind: 'table.set' }>,
-  seen: ObservedTable | undefined,
-): readonly string[] {
-  const name = `nft table ${table} ${tableName}`
-  if (seen === undefined) return [`${name} is missing`]
-  if (seen.isDormant) return [`${name} is switched off (flags dormant)`]
-  // Rules of another version are not compared: CRI-O ends every pod whose CHECK fails.
-  if (otherVersionOf(seen) !== undefined) return []
-  const lines: string[] = []
-  for (const { name: chain, rules } of chainsOf(table, hasAccept)) {
-    const there = seen.chains.get(chain)
-    if (there === undefined) {
-      lines.push(`nft chain ${chain} is missing`)
-      continue
-    }
-    const missing = rules.map(([rule]) => ruleComment(rule)).filter((comment) => !there.includes(comment))
-    lines.push(...missing.map((comment) => `nft rule "${comment}" is missing from ${chain}`))
-  }
-  // Rules of hostAccept may be there for another network.
-  const known = ruleComments(table, true)
-  for (const [chain, comments] of seen.chains) {
-    if (comments.some((comment) => !known.includes(comment)))
-      lines.push(`a rule that is not ours is in nft chain ${chain}`)
-  }
-  return [...lines, ...seen.droppingChains.map((chain) => `policy of nft chain ${chain} is drop, not accept`)]
-}
-
-/** A comment of the rules, where they are of another version of trestle. */
-export function otherVersionOf({ chains }: ObservedTable): string | undefined {
-  const comments = [...chains.values()].flat()
-  return comments.find((comment) => /^trestle \d+ /.test(comment) && !comment.startsWith(ruleComment('')))
-}
-
-function elementText({ key, value }: Element): string {
-  return `element ${key.join(' ')}${value === undefined ? '' : ` -> ${value.join(' ')}`}`
-}
-
-/** One that leads elsewhere is missing, too. */
-function elementDifferences(element: Element, seen: ObservedTable | undefined): readonly string[] {
-  const there = findElement(element, seen)
-  if (there !== undefined && there.value?.join(' ') === element.value?.join(' ')) return []
-  return [`${elementText(element)} is missing from nft set ${element.set}`]
-}
-
-/** The elements of a table by key, made once for each listing. */
-const indexes = new WeakMap<ObservedTable, ReadonlyMap<string, Element>>()
-
-function findElement(element: Element, seen: ObservedTable | undefined): Element | undefined {
-  if (seen === undefined) return undefined
-  let index = indexes.get(seen)
-  if (index === undefined) {
-    index = new Map(seen.elements.map((each) => [elementKey(each), each]))
-    indexes.set(seen, index)
-  }
-  return index.get(elementKey(element))
 }
 
 /** Whether nft has printed the generation that it committed, to the end of the line (src/monitor.c, newgen_cb). */

@@ -53,7 +53,7 @@ export function commandError(failed: {
   const what = op?.why ?? (whys.length === 1 ? whys[0] : `run ${command}`)
   const hint = refusalHint(stderr)
   const said = firstReason(stderr) || (signal ? `ended by ${signal}` : `exit status ${code}`)
-  const lines = [`${command}: ${stderr.trim() || said}`, hint?.details ?? '', cureOf(reason)]
+  const lines = [`${command}: ${stderr.trim() || said}`, hint?.details ?? '', cureOf(op, reason)]
   return new CommandError(`could not ${what}: ${said}${hint?.note ?? ''}`, {
     details: lines.filter(Boolean).join('\n'),
     op,
@@ -68,10 +68,14 @@ function firstReason(stderr: string): string {
   return oneLine(said.replace(/^(?:RTNETLINK answers|Error): /, '').replace(/^\/dev\/stdin:\d+:[\d-]+: Error: /, ''))
 }
 
-function cureOf(reason: Reason | undefined): string {
+function cureOf(op: Op | undefined, reason: Reason | undefined): string {
   if (reason === 'ipv6-off')
     return 'IPv6 is switched off (net.ipv6.conf.*.disable_ipv6); take the IPv6 range out, or switch it on'
   if (reason === 'too-old') return 'this nft cannot read from a socket: update nftables to 1.0.2 or newer'
+  if (op?.kind === 'vlan.add' || op?.kind === 'vlan.delete' || (op?.kind === 'bridge.add' && op.vlanFiltering))
+    return 'the kernel lacks CONFIG_BRIDGE_VLAN_FILTERING, or the bridge was made without vlan_filtering: use a bridge for each VLAN, without "vlan" and "vlanTrunk"'
+  if (op?.kind === 'sysctl.set' && op.place === 'pod')
+    return 'there is no such key in the pod, or it is a key that is read-only in a pod: those of the whole machine'
   return ''
 }
 

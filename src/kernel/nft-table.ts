@@ -5,7 +5,7 @@
 // expressions. Raise the version when anything here changes.
 
 export const tableName = 'trestle'
-const rulesetVersion = 100
+export const rulesetVersion = 100
 
 export type TableFamily = 'inet' | 'bridge'
 
@@ -76,6 +76,11 @@ export interface Element {
   readonly key: readonly string[]
   readonly value?: readonly string[]
   readonly comment: string
+}
+
+/** A key to compare elements by: no field has a space in it. */
+export function elementKey({ set, key }: Pick<Element, 'set' | 'key'>): string {
+  return `${set} ${key.join(' ')}`
 }
 
 export function setSpec(set: SetName): SetSpec {
@@ -264,6 +269,11 @@ export function versionOf(comments: Iterable<string>): number | undefined {
     if (version !== undefined) return Number(version)
   }
   return undefined
+}
+
+/** A comment of rules of another version of trestle. */
+export function otherVersionIn(comments: readonly string[]): string | undefined {
+  return comments.find((comment) => /^trestle \d+ /.test(comment) && !comment.startsWith(ruleComment('')))
 }
 
 export function isNewerVersion(version: number | undefined): boolean {

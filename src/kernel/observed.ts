@@ -48,8 +48,6 @@ export interface Place {
   readonly rules?: readonly ObservedRule[]
 }
 
-export const emptyPlace: Place = { links: new Map(), routes: [] }
-
 export interface ObservedQueue {
   readonly rateBits?: number
   readonly burstBytes?: number
@@ -66,7 +64,8 @@ export interface ObservedTable {
   /** Chains whose policy drops, and whether the table is switched off: nobody of ours sets either. */
   readonly droppingChains: readonly string[]
   readonly isDormant: boolean
-  readonly elements: readonly Element[]
+  /** By their key (nft-table.ts, elementKey). */
+  readonly elements: ReadonlyMap<string, Element>
 }
 
 export interface Observed {
@@ -79,9 +78,4 @@ export interface Observed {
   /** Values by key (`net/...`), undefined where there is no such key. */
   readonly hostSysctls?: ReadonlyMap<string, string | undefined>
   readonly podSysctls?: ReadonlyMap<string, string | undefined>
-}
-
-/** `what is A, not B`, or nothing where both are the same. */
-export function valueDifference(what: string, is: string | number, wanted: string | number): readonly string[] {
-  return is === wanted ? [] : [`${what} is ${is}, not ${wanted}`]
 }

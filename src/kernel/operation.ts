@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One change to the kernel, as data, and at the same time a statement about the kernel: one list of operations serves
-// ADD, CHECK, restore and plan. The words of each kind for its tool, and whether it holds, stand side by side in
-// links.ts, routes.ts, queues.ts, sysctls.ts and elements.ts.
+// ADD, CHECK, restore and plan. The words of each kind for its tool are in ip-words.ts, queues.ts and elements.ts, and
+// in which ways one does not hold in differences.ts.
 
 import type { MacvlanMode } from '../config/network-conf.ts'
 import type { PodRoute } from '../drivers/spec.ts'
@@ -38,7 +38,8 @@ export interface LinkAttributes {
   readonly isolated?: boolean
 }
 
-export type LinkOp =
+/** Of `ip`, and of `bridge` for VLANs. */
+export type IpOp =
   | {
       readonly kind: 'veth.add'
       readonly name: string
@@ -73,8 +74,6 @@ export type LinkOp =
   /** A port's VLAN. `pvid`: untagged, and what untagged frames are put into. */
   | { readonly kind: 'vlan.add'; readonly dev: string; readonly vid: number; readonly pvid: boolean }
   | { readonly kind: 'vlan.delete'; readonly dev: string; readonly vid: number }
-
-export type RouteOp =
   | {
       readonly kind: 'address.add'
       readonly dev: string
@@ -128,7 +127,7 @@ export type RuleOp =
   /** Shows the table's rules, for the proof that they are there. */
   | { readonly kind: 'table.show'; readonly table: TableFamily }
 
-export type Op = About & (LinkOp | RouteOp | QueueOp | SysctlOp | RuleOp)
+export type Op = About & (IpOp | QueueOp | SysctlOp | RuleOp)
 
 export type OpOf<Kind extends Op['kind']> = Extract<Op, { kind: Kind }>
 

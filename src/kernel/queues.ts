@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on queueing disciplines: the lines for `tc -batch` (tc(8), tc-tbf(8), tc-u32(8)), what tc prints, and in
-// which ways an operation does not hold.
+// Operations on queueing disciplines as lines for `tc -batch` (tc(8), tc-tbf(8), tc-u32(8)), and what tc prints.
 
-import type { Observed, ObservedQueue } from './observed.ts'
+import type { ObservedQueue } from './observed.ts'
 import type { QueueOp } from './operation.ts'
 
 /** How long a packet may wait in the queue of a full bucket, as with the reference bandwidth plugin. */
@@ -35,37 +34,6 @@ export function queueLines(op: QueueOp): readonly (readonly string[])[] {
     default:
       return op satisfies never
   }
-}
-
-/** tc rounds rates to bytes, and cuts the time that fills a bucket to whole microseconds, twice (tc/tc_core.c). */
-const tolerance = 0.01
-const cutSeconds = 2e-6
-
-/** In which ways the operation does not hold; none where queues were not looked at. */
-export function queueDifferences(op: QueueOp, { queues }: Observed): readonly string[] {
-  if (queues === undefined) return []
-  const queue = queues.get(op.dev)
-  switch (op.kind) {
-    case 'redirect.set':
-      if (!queue?.hasIngress) return [`ingress qdisc is missing on ${op.dev}`]
-      return queue.redirectTo === op.to ? [] : [`filter to ${op.to} is missing on ${op.dev}`]
-    case 'bucket.set': {
-      if (queue?.rateBits === undefined) return [`bandwidth limit is missing on ${op.dev}`]
-      const { rateBits, burstBytes = 0 } = queue
-      if (!isNear(rateBits, op.rateBits, 8))
-        return [`bandwidth limit on ${op.dev} is ${rateBits} bit/s, not ${op.rateBits}`]
-      if (isNear(burstBytes, op.burstBytes, (op.rateBits / 8) * cutSeconds)) return []
-      return [`burst on ${op.dev} is ${burstBytes} bytes, not ${op.burstBytes}`]
-    }
-    case 'queue.delete':
-      return []
-    default:
-      return op satisfies never
-  }
-}
-
-function isNear(is: number, wanted: number, margin: number): boolean {
-  return Math.abs(is - wanted) <= Math.max(wanted * tolerance, margin, 8)
 }
 
 interface TcEntry {

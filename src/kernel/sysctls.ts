@@ -6,8 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { CniError, Code } from '../cni/errors.ts'
 import { isPodLinkName } from '../drivers/names.ts'
 import { refusalHint } from './messages.ts'
-import type { Observed } from './observed.ts'
-import { forwardingKey, type Op, type OpOf, type SysctlOp } from './operation.ts'
+import { forwardingKey, type OpOf } from './operation.ts'
 import { linkNames, readSysctl } from './proc.ts'
 
 /** Writes one setting of the host. Throws CniError 100. */
@@ -48,17 +47,4 @@ function write(key: string, value: string, why: string): void {
       cause,
     })
   }
-}
-
-/** In which ways the operation does not hold; none where its place was not looked at. */
-export function sysctlDifferences(op: Op & SysctlOp, observed: Observed): readonly string[] {
-  const seen = op.place === 'host' ? observed.hostSysctls : observed.podSysctls
-  if (seen === undefined || !seen.has(op.key)) return []
-  const now = seen.get(op.key)
-  // A link without IPv6 has no such setting, and takes no router advertisement.
-  if (now === undefined && op.place === 'host' && op.value === '0') return []
-  // The kernel prints several numbers with tabs between them.
-  const [is, wanted] = [now ?? 'absent', op.value].map((text) => text.trim().replace(/\s+/g, ' '))
-  const where = op.place === 'host' ? '' : ' in the pod'
-  return is === wanted ? [] : [`${op.key.replaceAll('/', '.')}${where} is ${is}, not ${wanted}`]
 }

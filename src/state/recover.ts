@@ -56,7 +56,7 @@ export function markState(): void {
 export async function recoverLostState(machine: Machine): Promise<void> {
   const { links } = await lookAtHost(machine, 'all')
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
-  const elements = tables.flatMap((table) => table?.elements ?? [])
+  const elements = tables.flatMap((table) => [...(table?.elements.values() ?? [])])
   for (const link of links.values()) {
     const alias = readAlias(link.name, link.alias)
     // An ifb has the alias of its attachment, too.

@@ -2,19 +2,21 @@
 // Runs the operations of a spec. If they fail on a shared part, or show that one is missing, the network is set up from
 // its configuration and all live records, and they are run once more.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { bareAddress, familyOf } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
+import { asObject } from '../cni/json.ts'
 import { linkGroup, opsOf, ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
 import { keepNetworkOps, mostBridgePorts } from '../drivers/bridge.ts'
 import { driverOfSpec } from '../drivers/drivers.ts'
 import { hasIpv6 } from '../drivers/interface.ts'
 import type { NetworkSpec, Spec } from '../drivers/spec.ts'
 import { hasNetworkRules } from '../features/network-elements.ts'
-import { differencesOf } from '../kernel/batch.ts'
 import { hasRules, readShownTable } from '../kernel/elements.ts'
 import { readDocuments, readLinks, readRoutes } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
+import type { ObservedLink } from '../kernel/observed.ts'
 import { elementOps, type Op, setSysctl } from '../kernel/operation.ts'
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
@@ -80,17 +82,26 @@ function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
 }
 
 function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec, machine: Machine): boolean {
-  const keep = keepNetworkOps(network)
-  const keys = keep.flatMap((op) => (op.kind === 'sysctl.set' ? [op.key] : []))
-  const observed = {
-    host: { links: readLinks(readDocuments(printed.get('links') ?? '')), routes: [] },
-    hostSysctls: new Map(keys.map((key) => [key, machine.readSysctl(key)])),
-  }
-  if (keep.some((op) => differencesOf(op, observed).length > 0)) return false
+  const links = readLinks(readDocuments(printed.get('links') ?? ''))
   const hasAccept = network.accept !== undefined
-  return tablesOf(spec, network).every((table) =>
-    hasRules(table, hasAccept, readShownTable(printed.get(table === 'inet' ? 'rules' : 'bridge rules') ?? '')),
+  return (
+    keepNetworkOps(network).every((op) => isProven(op, links, machine)) &&
+    tablesOf(spec, network).every((table) =>
+      hasRules(table, hasAccept, readShownTable(printed.get(table === 'inet' ? 'rules' : 'bridge rules') ?? '')),
+    )
   )
+}
+
+/** Whether what a network keeps is there: settings of the host, its bridge, and the gateway's addresses. */
+function isProven(op: Op, links: ReadonlyMap<string, ObservedLink>, machine: Machine): boolean {
+  if (op.kind === 'sysctl.set') return (machine.readSysctl(op.key) ?? '0') === op.value
+  const link = 'dev' in op ? links.get(op.dev) : undefined
+  if (op.kind === 'link.set') return link?.up === true && (op.set.mac ?? link.mac) === link.mac
+  if (op.kind !== 'address.add') return true
+  // An IPv6 address is once on a link: another network may have it with a shorter prefix.
+  const isThere = (there: string) =>
+    there === op.cidr || (familyOf(there) === 6 && bareAddress(there) === bareAddress(op.cidr))
+  return link?.addresses.some(isThere) === true
 }
 
 /** The bridge, or our tables. Where a tool does not say what it refused, it may be one of these. */
@@ -156,14 +167,6 @@ function refusal(spec: Spec, { failed }: Outcome): CniError {
         : `use another name, or remove it in the pod: ip link del ${spec.id.ifName}`
     return new CniError(Code.invalidEnvironment, 'interface-name-taken', message, { details, cause: error })
   }
-  if (op?.kind === 'vlan.add' || op?.kind === 'vlan.delete') {
-    const details = `${error.details ?? ''}\nthe kernel lacks CONFIG_BRIDGE_VLAN_FILTERING, or the bridge was made without vlan_filtering`
-    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
-  }
-  if (op?.kind === 'sysctl.set' && op.place === 'pod') {
-    const details = `${error.details ?? ''}\nthere is no such key in the pod, or it is a key that is read-only in a pod: those of the whole machine`
-    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
-  }
   return error
 }
 
@@ -183,28 +186,17 @@ async function settleDefaultRoutes(
   { machine }: Context,
 ): Promise<Spec> {
   if (spec.defaultRoutes.length === 0) return spec
-  const refused = new Set(skipped.flatMap(({ op }) => (op.kind === 'route.add' ? [op.route.dst] : [])))
-  const listed = new Set(readRoutes(readDocuments(printed.get('pod') ?? '')).map(({ dst }) => dst))
-  const kept = spec.defaultRoutes.filter(({ dst }) => !refused.has(dst) && !listed.has(dst))
-  if (kept.length === spec.defaultRoutes.length) return spec
-  const dev = spec.pod?.name ?? spec.id.ifName
-  const surplus = spec.defaultRoutes.filter(
-    ({ dst }, at) =>
-      !kept.some((route) => route.dst === dst) &&
-      !(refused.has(dst) && spec.defaultRoutes.findIndex((other) => other.dst === dst) === at),
-  )
-  const removals = surplus.map(
-    (route): Op => ({
-      place: 'pod',
-      kind: 'route.delete',
-      dev,
-      route,
-      tolerate: 'absent',
-      why: `leave the pod's own default route`,
-    }),
-  )
+  const refused = new Set(skipped.flatMap(({ op }) => (op.kind === 'route.add' ? [op.route] : [])))
+  const listed = readRoutes(readDocuments(printed.get('pod') ?? ''))
+  const owned = new Set([...refused, ...listed].map(({ dst }) => dst))
+  const removals = spec.defaultRoutes
+    .filter((route) => owned.has(route.dst) && !refused.has(route))
+    .map((route): Op => {
+      const about = { place: 'pod', dev: spec.pod?.name ?? spec.id.ifName, tolerate: 'absent' } as const
+      return { ...about, kind: 'route.delete', route, why: "leave the pod's own default route" }
+    })
   await machine.run(stepsToRemove(removals), { netns, goesOn: true })
-  return { ...spec, defaultRoutes: kept }
+  return owned.size === 0 ? spec : { ...spec, defaultRoutes: spec.defaultRoutes.filter(({ dst }) => !owned.has(dst)) }
 }
 
 /** As the reference: 5 s, looked at every 50 ms (pkg/ipam/ipam_linux.go). */
@@ -212,31 +204,26 @@ const detectionMs = 5000
 
 async function waitForAddresses(spec: Spec, netns: OpenNetns, { machine }: Context): Promise<void> {
   const dev = spec.pod?.name ?? spec.id.ifName
+  const args = ['--net=/proc/self/fd/3', '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', dev]
   const untilMs = Date.now() + detectionMs
   for (;;) {
-    const { stdout } = await machine.ask({
-      file: 'nsenter',
-      args: ['--net=/proc/self/fd/3', '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', dev],
-      netnsFd: netns.fd,
-    })
-    const entries = readDocuments(stdout).flatMap(({ addr_info }) =>
-      Array.isArray(addr_info) ? (addr_info as Record<string, unknown>[]) : [],
+    const { stdout } = await machine.ask({ file: 'nsenter', args, netnsFd: netns.fd })
+    const entries = readDocuments(stdout).flatMap(({ addr_info: list }) =>
+      Array.isArray(list) ? list.map(asObject) : [],
     )
     const duplicate = entries.find((entry) => entry['dadfailed'] === true)
     if (duplicate !== undefined) {
       const message = `${bareAddress(String(duplicate['local']))} on ${dev} is in use by another machine`
-      throw new CniError(Code.commandFailed, 'duplicate-address', message, {
-        details:
-          'duplicate address detection (enabledad) found it; a duplicate link-local address means a duplicate MAC',
-      })
+      const details =
+        'duplicate address detection (enabledad) found it; a duplicate link-local address means a duplicate MAC'
+      throw new CniError(Code.commandFailed, 'duplicate-address', message, { details })
     }
     if (!entries.some((entry) => entry['tentative'] === true)) return
     if (Date.now() > untilMs) {
       const message = `addresses of ${dev} are still tentative after ${detectionMs} ms`
-      throw new CniError(Code.commandFailed, 'address-tentative', message, {
-        details: 'duplicate address detection (enabledad) has not ended',
-      })
+      const details = 'duplicate address detection (enabledad) has not ended'
+      throw new CniError(Code.commandFailed, 'address-tentative', message, { details })
     }
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await sleep(50)
   }
 }

@@ -10,14 +10,13 @@ import type { NetworkConf } from '../config/network-conf.ts'
 import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
 import type { AttachmentId, NetworkSpec, PodRoute, Spec } from '../drivers/spec.ts'
-import { missingAccepts } from '../features/host-accept.ts'
 import { delegate } from '../ipam/delegate.ts'
-import { differencesOf, toolOf } from '../kernel/batch.ts'
-import { otherVersionOf } from '../kernel/elements.ts'
+import { toolOf } from '../kernel/batch.ts'
+import { differencesOf, valueDifference } from '../kernel/differences.ts'
 import { lookAtHost, lookAtPod, lookAtQueues, lookAtTable, lookAtVlans } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
-import { type TableFamily, tableOf } from '../kernel/nft-table.ts'
-import { type Observed, type ObservedTable, type Place, valueDifference } from '../kernel/observed.ts'
+import { otherVersionIn, type TableFamily, tableOf } from '../kernel/nft-table.ts'
+import type { Observed, ObservedTable, Place } from '../kernel/observed.ts'
 import { elementOps, type Op, setTable } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
@@ -89,8 +88,7 @@ async function compare(
   }
   reportOtherVersion(observed)
   const absent = isOwn ? absentFromPod(result, wanted, observed) : []
-  const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
-  return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
+  return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations]
 }
 
 /** The part of CHECK inside a pod. `result`: what plugins have said of it last. `hasAddress`: the interface has one. */
@@ -234,7 +232,7 @@ function differencesIn(ops: readonly Op[], observed: Observed): readonly string[
 
 function reportOtherVersion({ tables }: Observed): void {
   for (const [table, seen] of tables ?? []) {
-    const other = otherVersionOf(seen)
+    const other = otherVersionIn([...seen.chains.values()].flat())
     if (other === undefined) continue
     const what = `rules of nft table ${table} trestle are of another version (${other}) and are not compared`
     process.stderr.write(`trestle: CHECK: ${what}\n`)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets up everything that attachments share, for all networks: bridges, forwarding, rules, accepts, and what live pods
-// have lost on the host. From the configuration and the live records, under the machine's lock. ADD calls it when its own
-// batches show that something is missing; `trestle restore` is the same function without a network of its own.
+// Sets up everything that attachments share, for all networks: bridges with their ports, forwarding, rules, accepts. From
+// the configuration and the live records, under the machine's lock. ADD calls it when its own batches show that something
+// is missing; `trestle restore` runs the same without a network of its own.
 
-import { CniError, Code } from '../cni/errors.ts'
-import { everyElement, opsOf } from '../drivers/attachment.ts'
+import { everyElement } from '../drivers/attachment.ts'
 import { keepNetworkOps, makeBridgeOps, markBridge, plugOps } from '../drivers/bridge.ts'
 import { ownBridgeAlias } from '../drivers/names.ts'
 import {
@@ -15,26 +14,32 @@ import {
   type Spec,
   sameId,
 } from '../drivers/spec.ts'
-import { settleAccepts, unsettledAccepts } from '../features/host-accept.ts'
+import { settleAccepts } from '../features/host-accept.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
-import { differencesOf } from '../kernel/batch.ts'
-import { elementKey, readShownTable } from '../kernel/elements.ts'
-import { lookAtHost, lookAtQueues, lookAtTable } from '../kernel/look.ts'
-import { CommandError } from '../kernel/messages.ts'
-import { type Element, isNewerVersion, type TableFamily, tableName, tableOf, versionOf } from '../kernel/nft-table.ts'
-import type { ObservedQueue, Place } from '../kernel/observed.ts'
-import { deleteTable, elementOps, type Op, setLink, setTable } from '../kernel/operation.ts'
-import { machineId, readSysctl } from '../kernel/proc.ts'
+import { readShownTable } from '../kernel/elements.ts'
+import { lookAtHost } from '../kernel/look.ts'
+import {
+  type Element,
+  elementKey,
+  isNewerVersion,
+  rulesetVersion,
+  type TableFamily,
+  tableName,
+  tableOf,
+  versionOf,
+} from '../kernel/nft-table.ts'
+import type { Place } from '../kernel/observed.ts'
+import { deleteTable, elementOps, type Op, setTable } from '../kernel/operation.ts'
+import { machineId } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToAdd } from '../process/order.ts'
 import { readableText } from '../state/files.ts'
-import { clusterFile, machineLockFile, requireStateIfThere } from '../state/layout.ts'
+import { clusterFile, machineLockFile } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
   allRecords,
-  findFinished,
   isDead,
   knownNetworks,
   readNetwork,
@@ -46,26 +51,12 @@ import type { Context } from './context.ts'
 import { decideNetwork, meets, mergeNetwork } from './decide-network.ts'
 import { openGuards, removeShared } from './remove-network.ts'
 
-/** What is not as it was set up. */
-export interface SetUpReport {
-  /** In words, everything once. */
-  readonly missing: readonly string[]
-  readonly differences: readonly { readonly op: Op; readonly found: readonly string[] }[]
-  /** Accepts in other firewalls. */
-  readonly accepts: readonly string[]
-  /** Live pods whose link on the host is gone: nothing gives it back. */
-  readonly lost: readonly AttachmentRecord[]
-  /** Pods that are gone: a DEL or `trestle gc` removes what is left of them. */
-  readonly ended: readonly AttachmentRecord[]
-}
-
 /** What a set-up is about to do. */
-interface SetUpPlan {
+export interface SetUpPlan {
   readonly networks: readonly NetworkSpec[]
   readonly linkOps: readonly Op[]
   readonly ruleOps: readonly Op[]
   readonly host: Place
-  readonly queues: ReadonlyMap<string, ObservedQueue>
   readonly records: readonly AttachmentRecord[]
   readonly live: readonly AttachmentRecord[]
 }
@@ -91,31 +82,6 @@ export async function setUpNetwork(wanted: NetworkSpec, by: AttachmentId, contex
   })
 }
 
-/** The same for all that is written down, where something is missing. `isDry`: changes nothing. */
-export async function restoreNetworks(context: Context, isDry = false): Promise<SetUpReport> {
-  const lock = { file: machineLockFile(), purpose: 'restore all networks', deadline: context.deadline }
-  const hasState = requireStateIfThere()
-  const restore = async () => {
-    const { machine } = context
-    if (!isDry) {
-      sweepState()
-      await recoverIfLost(machine)
-    }
-    const plan = await planSetUp(undefined, machine)
-    const differences = await differencesIn(plan, machine)
-    const accepts = await unsettledAccepts(machine, plan.networks)
-    const missing = [...new Set([...differences.flatMap(({ found }) => found), ...accepts])]
-    if (missing.length > 0 && !isDry) await applySetUp(plan, machine)
-    const lost = plan.live.filter(
-      ({ id, spec }) =>
-        findFinished(id) !== undefined && spec?.host !== undefined && !plan.host.links.has(spec.host.name),
-    )
-    return { missing, differences, accepts, lost, ended: plan.records.filter(isDead) }
-  }
-  // A lock would make the directory.
-  return isDry && !hasState ? await restore() : await withLock(lock, restore)
-}
-
 /** Networks in the way that have no pods go first: what has none is changed at once. */
 async function makeRoom(wanted: NetworkSpec, by: AttachmentId, machine: Machine): Promise<void> {
   const live = liveRecords(allRecords()).filter(({ id }) => !sameId(id, by))
@@ -138,14 +104,16 @@ function liveRecords(records: readonly AttachmentRecord[]): readonly AttachmentR
   return records.filter((record) => record.spec !== undefined && record.isLeaving === undefined && !isDead(record))
 }
 
-async function applySetUp(plan: SetUpPlan, machine: Machine): Promise<void> {
-  await runSetUp(machine, [...plan.linkOps, ...plan.ruleOps])
-  await settleAccepts(machine, plan.networks)
+/** Throws what the kernel or a tool has refused. */
+export async function applySetUp({ linkOps, ruleOps, networks }: SetUpPlan, machine: Machine): Promise<void> {
+  const { failed } = await machine.run(stepsToAdd([...linkOps, ...ruleOps]), {})
+  if (failed !== undefined) throw failed.error
+  await settleAccepts(machine, networks)
   markState()
 }
 
 /** Decides what is to be done, by one look. */
-async function planSetUp(
+export async function planSetUp(
   asked: { wanted: NetworkSpec; by: AttachmentId } | undefined,
   machine: Machine,
 ): Promise<SetUpPlan> {
@@ -158,8 +126,6 @@ async function planSetUp(
   const live = liveRecords(records)
   const host = await lookAtHost(machine, 'all', true)
   const specs = live.flatMap(({ spec }) => spec ?? [])
-  // The interface of a chained ADD at work is there before its limits are.
-  const settled = live.flatMap(({ id, spec }) => (spec?.chained && !findFinished(id) ? [] : (spec ?? [])))
   const pods = specs.filter(({ id }) => by === undefined || !sameId(id, by))
   const own = wanted && decideNetwork(wanted, { before, others, live: pods, host, machineId: machineId() })
   const networks = [...others, ...(own ? [own] : [])]
@@ -169,26 +135,9 @@ async function planSetUp(
       network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network)),
   )
   const made = new Set<string | undefined>()
-  const queues = await queuesOf(specs, host, machine)
-  const linkOps = [
-    ...used.flatMap((network) => networkOps(network, specs, host, made)),
-    ...missingHostOps(settled, host, queues),
-  ]
+  const linkOps = used.flatMap((network) => networkOps(network, specs, host, made))
   const ruleOps = await rulesAgain(used, specs, machine)
-  return { networks, linkOps, ruleOps, host, queues, records, live }
-}
-
-/** What does not hold of links, settings and rules. */
-async function differencesIn({ linkOps, ruleOps, host, queues }: SetUpPlan, machine: Machine) {
-  const keys = linkOps.flatMap((op) => (op.kind === 'sysctl.set' ? [op.key] : []))
-  const hostSysctls = new Map(keys.map((key) => [key, readSysctl(key)]))
-  const seen = await Promise.all(
-    (['inet', 'bridge'] as const).map(async (family) => [family, await lookAtTable(machine, family)] as const),
-  )
-  const tables = new Map(seen.flatMap(([family, table]) => (table === undefined ? [] : [[family, table] as const])))
-  const observed = { host, hostSysctls, tables, queues }
-  const all = [...linkOps, ...ruleOps].map((op) => ({ op, found: differencesOf(op, observed) }))
-  return all.filter(({ found }) => found.length > 0)
+  return { networks, linkOps, ruleOps, host, records, live }
 }
 
 /** What the network shares, but for what a stricter policy of another network on the same bridge takes out. */
@@ -256,44 +205,6 @@ function staleAddressOps(network: NetworkSpec, bridge: BridgeSpec, host: Place):
   }))
 }
 
-/** The queues of links with a limit that are there. */
-async function queuesOf(specs: readonly Spec[], host: Place, machine: Machine) {
-  const limited = specs.flatMap(({ bandwidth, host: end, chained }) =>
-    bandwidth === undefined || (end === undefined && chained === undefined)
-      ? []
-      : [bandwidth.link, ...(bandwidth.egress ? [bandwidth.egress.ifb] : [])],
-  )
-  const names = limited.filter((name) => host.links.has(name))
-  return names.length === 0 ? new Map<string, ObservedQueue>() : await lookAtQueues(machine, names)
-}
-
-/** What live pods have lost on the host: settings, addresses and routes of their links, and queues. */
-function missingHostOps(
-  specs: readonly Spec[],
-  host: Place,
-  queues: ReadonlyMap<string, ObservedQueue>,
-): readonly Op[] {
-  const there = specs.filter(({ host: end, chained, kept }) => {
-    const link = host.links.get(end?.name ?? chained?.hostLink ?? '')
-    // A chained link of the same name may be another pod's by now.
-    return kept === undefined && link !== undefined && (end !== undefined || link.index === chained?.hostIndex)
-  })
-  const ops: Op[] = []
-  for (const spec of there) {
-    // A link that is down takes no route, and others may have set its MAC: its own line comes first.
-    const { name: dev = '', mac } = spec.host ?? {}
-    const link = host.links.get(dev) ?? { mac, up: true }
-    const set = { ...(mac !== undefined && link.mac !== mac ? { mac } : {}), ...(link.up ? {} : { up: true }) }
-    if (Object.keys(set).length > 0) ops.push(setLink('host', dev, set, `set ${dev} as it was made`, 'absent'))
-    for (const op of opsOf(spec)) {
-      if (op.place !== 'host' || 'element' in op || op.kind === 'veth.add') continue
-      if (op.kind === 'sysctl.set' || differencesOf(op, { host, queues }).length > 0)
-        ops.push({ ...op, tolerate: 'absent' })
-    }
-  }
-  return ops
-}
-
 /** All rules and elements, in one transaction that empties the sets first: nothing of anybody who is gone stays. */
 async function rulesAgain(
   networks: readonly NetworkSpec[],
@@ -308,10 +219,10 @@ async function rulesAgain(
     const own = elements.filter(({ set }) => tableOf(set) === table)
     const seen = await seeTable(machine, table)
     if (own.length === 0 && seen === undefined) continue
-    // A table that is switched off has no rules in force; a newer version's rules stay.
-    if (seen?.isDormant) ops.push(deleteTable(table))
-    const isNewer = seen !== undefined && !seen.isDormant && isNewerVersion(versionOf(seen.comments))
-    if (!isNewer) ops.push(setTable(table, hasAccept, true))
+    const version = seen?.isDormant ? undefined : versionOf(seen?.comments ?? [])
+    // Of another version, switched off or emptied, sets may have other types: the table is made anew. A newer one stays.
+    if (seen !== undefined && version !== rulesetVersion && !isNewerVersion(version)) ops.push(deleteTable(table))
+    if (!isNewerVersion(version)) ops.push(setTable(table, hasAccept, true))
     ops.push(...elementOps(own))
   }
   return ops
@@ -320,29 +231,4 @@ async function rulesAgain(
 async function seeTable(machine: Machine, table: TableFamily) {
   const output = await machine.ask({ file: 'nft', args: ['-t', 'list', 'table', table, tableName] })
   return output.code === 0 ? readShownTable(output.stdout) : undefined
-}
-
-async function runSetUp(machine: Machine, ops: readonly Op[]): Promise<void> {
-  const outcome = await machine.run(stepsToAdd(ops), {})
-  if (outcome.failed === undefined) return
-  const { error, op, reason } = outcome.failed
-  const table = op !== undefined && 'table' in op ? op.table : undefined
-  // A table with a set of another type under a name of ours: replaced in one transaction.
-  if (table === undefined || !(error instanceof CommandError)) throw bridgeError(op, reason, error)
-  const replaced = ops.flatMap((each): readonly Op[] => {
-    const isOwn = each.kind === 'table.set' && each.table === table
-    return isOwn ? [deleteTable(table), each] : [each]
-  })
-  const again = await machine.run(stepsToAdd(replaced), {})
-  if (again.failed !== undefined) throw again.failed.error
-}
-
-function bridgeError(op: Op | undefined, reason: string | undefined, error: CniError): CniError {
-  if (op?.kind === 'bridge.add' && op.vlanFiltering && reason === 'invalid') {
-    const details = `${error.details ?? ''}\nthe kernel lacks CONFIG_BRIDGE_VLAN_FILTERING: use a bridge for each VLAN, without "vlan" and "vlanTrunk"`
-    return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
-  }
-  if (reason !== 'ipv6-off' || op === undefined || !('dev' in op)) return error
-  const details = `${error.details ?? ''}\nrun sysctl -w net.ipv6.conf.${op.dev}.disable_ipv6=0`
-  return new CniError(Code.commandFailed, 'command-failed', error.message, { details, cause: error })
 }

@@ -28,7 +28,9 @@ export async function specWithoutRecord(id: AttachmentId, context: Context, pod?
   const host = hostLinkName(id)
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
   const digest = ` ${attachmentDigest(id)}`
-  const kept = tables.flatMap((table) => table?.elements ?? []).filter(({ comment }) => comment.endsWith(digest))
+  const kept = tables
+    .flatMap((table) => [...(table?.elements.values() ?? [])])
+    .filter(({ comment }) => comment.endsWith(digest))
   const link = id.role === 'main' && linkExists(host) ? (await lookAtHost(machine, [host])).links.get(host) : undefined
   if (link !== undefined) return specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
   const spec = { ...emptySpec(id, id.role === 'main' ? ('bridge' as const) : id.role), kept }

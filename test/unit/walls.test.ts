@@ -14,7 +14,7 @@ const src = new URL('../../src/', import.meta.url).pathname
 const order: readonly (readonly string[])[] = [
   ['cni/'],
   // What everything is called, and what was decided: plain data.
-  ['drivers/sha256.ts', 'drivers/spec.ts', 'drivers/names.ts'],
+  ['drivers/spec.ts', 'drivers/names.ts'],
   ['kernel/'],
   ['process/clock.ts'],
   ['state/files.ts', 'state/layout.ts'],

@@ -2,7 +2,7 @@
 // The unit of `trestle restore`: what systemd reads of it, and paths that it would read otherwise.
 
 import { describe, expect, it } from 'vitest'
-import { restoreUnit } from '../../../src/commands/restore.ts'
+import { restoreUnit } from '../../../src/commands/restore-command.ts'
 
 const firewalls = ['nftables.service', 'firewalld.service', 'docker.service']
 

@@ -8,7 +8,6 @@ import { opsOf, ownElements, undoOf } from '../../../src/drivers/attachment.ts'
 import { asksForAnything, chainedAddresses, chainedResult, describeChained } from '../../../src/drivers/chained.ts'
 import type { AttachmentId } from '../../../src/drivers/spec.ts'
 import { acceptElements, policyElements } from '../../../src/features/firewall.ts'
-import { emptyPlace } from '../../../src/kernel/observed.ts'
 import { errorOf, linkOf, placeOf, read } from '../call.ts'
 
 const sandbox = '/run/netns/p'
@@ -139,7 +138,7 @@ describe('chained', () => {
     expect(codeOf(() => specOf({ firewall: { ingressPolicy: 'isolated' } }, seen))).toBe(7)
     expect(specOf(ports, seen).hostPorts?.link).toBe('br0')
     expect(codeOf(() => specOf(ports, { ...seen, ways: new Map() }))).toBe(7)
-    expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { ...emptyPlace, rules: [] } }))).toBe(4)
+    expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { links: new Map(), routes: [], rules: [] } }))).toBe(4)
   })
 
   it('refuses sbr where prevResult has no address at all, as upstream does', () => {

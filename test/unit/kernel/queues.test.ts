@@ -2,8 +2,9 @@
 // Queueing as `tc` commands, and read back from recorded output of iproute2 6.1 (`tc -j`).
 
 import { describe, expect, it } from 'vitest'
+import { differencesOf } from '../../../src/kernel/differences.ts'
 import type { QueueOp } from '../../../src/kernel/operation.ts'
-import { queueDifferences, queueLines, readQueue, readTcAnswers } from '../../../src/kernel/queues.ts'
+import { queueLines, readQueue, readTcAnswers } from '../../../src/kernel/queues.ts'
 
 const bucket: QueueOp = { kind: 'bucket.set', dev: 'v', rateBits: 20_000_000, burstBytes: 100_000 }
 const redirect = { kind: 'redirect.set', dev: 'v', to: 'ifb1' } as const
@@ -90,12 +91,12 @@ describe('readTcAnswers', () => {
 
 describe('what was set up, read back', () => {
   const lacks = (entries: readonly object[], op: QueueOp) =>
-    queueDifferences(op, { queues: new Map([['v', readQueue(entries)]]) })
+    differencesOf({ ...op, place: 'host', why: '' }, { queues: new Map([['v', readQueue(entries)]]) })
   const changed = (options: object) => [{ ...qdiscs[0], options: { rate: 2_500_000, burst: 100_000, ...options } }]
 
   it('differs in nothing', () => {
     for (const op of [bucket, redirect]) expect(lacks([...qdiscs, ...filters], op)).toEqual([])
-    expect(queueDifferences(bucket, {})).toEqual([])
+    expect(differencesOf({ ...bucket, place: 'host', why: '' }, {})).toEqual([])
   })
   it('differs in nothing by what tc rounds', () => {
     expect(lacks(changed({ rate: 2_500_003, burst: 99_999 }), bucket)).toEqual([])

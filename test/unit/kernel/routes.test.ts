@@ -2,22 +2,22 @@
 // Each operation on addresses, routes, rules and neighbours as the words of one `ip` command, and when it does not hold.
 
 import { describe, expect, it } from 'vitest'
-import { differencesOf } from '../../../src/kernel/batch.ts'
+import { differencesOf } from '../../../src/kernel/differences.ts'
+import { ipWords } from '../../../src/kernel/ip-words.ts'
 import type { Observed, ObservedRoute } from '../../../src/kernel/observed.ts'
-import type { Op, RouteOp } from '../../../src/kernel/operation.ts'
-import { routeOpWords } from '../../../src/kernel/routes.ts'
+import type { IpOp, Op } from '../../../src/kernel/operation.ts'
 import { linkOf, placeOf } from '../call.ts'
 
-const address = (cidr: string, more: object = {}): RouteOp => {
+const address = (cidr: string, more: object = {}): IpOp => {
   return { kind: 'address.add', dev: 'eth0', cidr, dad: false, noPrefixRoute: false, ...more }
 }
 const gw = '10.0.0.1'
-const route = (how: 'append' | 'add' | 'replace', to: ObservedRoute | object): RouteOp => {
+const route = (how: 'append' | 'add' | 'replace', to: ObservedRoute | object): IpOp => {
   return { kind: 'route.add', dev: 'eth0', route: to as ObservedRoute, how }
 }
 
 describe('the words', () => {
-  it.each<[string, RouteOp]>([
+  it.each<[string, IpOp]>([
     ['addr replace 10.0.0.2/24 broadcast + dev eth0', address('10.0.0.2/24')],
     ['addr replace fd00::2/64 nodad dev eth0', address('fd00::2/64')],
     ['addr replace fd00::2/64 dev eth0', address('fd00::2/64', { dad: true })],
@@ -46,11 +46,11 @@ describe('the words', () => {
       { kind: 'announce', dev: 'eth0', address: '10.0.0.2' },
     ],
     ['link set dev eth0 address 02:00:00:00:00:01', { kind: 'announce6', dev: 'eth0', mac: '02:00:00:00:00:01' }],
-  ])('%s', (text, op) => expect(routeOpWords(op).join(' ')).toBe(text))
+  ])('%s', (text, op) => expect(ipWords(op).join(' ')).toBe(text))
 })
 
 describe('the differences', () => {
-  const inPod = (op: RouteOp): Op => ({ ...op, place: 'pod', why: 'w' })
+  const inPod = (op: IpOp): Op => ({ ...op, place: 'pod', why: 'w' })
   const seen = (routes: readonly object[], addresses: readonly string[] = []): Observed => {
     const place = { ...placeOf(linkOf('eth0', { addresses })), routes: routes as readonly ObservedRoute[] }
     return { host: place, pod: { ...place, rules: [{ from: '10.0.0.2/32', table: 100 }] } }

@@ -6,7 +6,7 @@ import { print } from '../../src-before/cli/shell/output.ts'
 import { requireRoot, thisProgram } from '../../src-before/cli/shell/self.ts'
 import { describeRecord } from '../state/records.ts'
 import { openRemovingContext } from '../verbs/context.ts'
-import { restoreNetworks } from '../verbs/set-up.ts'
+import { restoreNetworks } from '../verbs/restore.ts'
 
 export const restoreCommand: Command = {
   name: 'restore',
