@@ -57,7 +57,7 @@ async function bundle(entry, outfile, plugins = []) {
 
 /** A timer in the start-up snapshot stops all timers of a call: STATUS, which waits a second, would end without a word. */
 function requireTimers(executable) {
-  const conf = { cniVersion: '1.1.0', name: 'build', type: 'trestle', mode: 'host-device', device: 'none0' }
+  const conf = { cniVersion: '1.1.0', name: 'build', type: 'trestle', ipam: { type: 'none0' } }
   const env = { CNI_COMMAND: 'STATUS', PATH: process.env.PATH }
   const { stdout } = spawnSync(executable, { env, input: JSON.stringify(conf), encoding: 'utf8' })
   if (stdout === '') throw new Error(`${executable}: no timer fires, something was left at work in the warm-up`)

@@ -94,7 +94,7 @@ function tooDeep(): CniError {
 }
 
 function tooLarge(what: string): CniError {
-  return new CniError('json-too-large', `${undecodable}${what}`)
+  return new CniError('json-too-deep', `${undecodable}${what}`)
 }
 
 function readName(root: JsonObject): string {

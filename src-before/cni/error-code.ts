@@ -45,7 +45,7 @@ export const idsOfCode = {
     ...['file-refused', 'resolv-conf-unreadable', 'sysctl-allowlist-invalid', 'netns-not-visible'],
     ...['input-unreadable', 'record-missing', 'output-unwritable', 'runtime-silent'],
   ],
-  decodingFailure: ['not-json', 'not-an-object', 'json-too-large', 'version-invalid', 'record-unreadable'],
+  decodingFailure: ['not-json', 'not-an-object', 'json-too-deep', 'version-invalid', 'record-unreadable'],
   invalidConfig: [
     ...['wrong-type', 'invalid-value', 'network-name-missing', 'network-name-invalid', 'plugin-type-invalid'],
     ...['attachment-incomplete', 'attachment-too-large', 'chained-first', 'chained-twice'],
@@ -80,7 +80,7 @@ export const idsOfCode = {
   ],
   notAvailable: [
     ...['not-ready-state', 'not-ready-capability', 'not-ready-tool', 'not-ready-pool'],
-    ...['not-ready-bridge', 'not-ready-master', 'not-ready-device', 'not-ready-ipam'],
+    ...['not-ready-ipam'],
     ...['api-server-unknown', 'needs-root', 'try-not-possible', 'replay-not-possible'],
   ],
   commandFailed: [

@@ -44,15 +44,6 @@ export async function findDevice(machine: Machine, query: DeviceQuery): Promise<
   return { name, link, isUplink: isUplink(name), carries, ...(names.length > 1 ? { several: names } : {}) }
 }
 
-/** For STATUS: whether the device is there, without a process; undefined where files do not tell. */
-export function isDeviceThere(query: DeviceQuery): boolean | undefined {
-  const { key, value = '' } = query
-  if (key === 'master') return masterName(query) !== undefined
-  if (key === 'device') return linkExists(value)
-  if (key === 'hwaddr' || !isOwnSysfs()) return undefined
-  return programDriver(query) !== undefined || linksOfDevice(query).length > 0
-}
-
 function masterName({ value }: DeviceQuery): string | undefined {
   const name = value ?? uplinkName()
   return name !== undefined && linkExists(name) ? name : undefined

@@ -2,7 +2,7 @@
 // The kernel through /proc and /sys, without a process. /proc always shows the network namespace that we run in;
 // /sys/class/net shows that of whoever mounted it.
 
-import { accessSync, closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
+import { accessSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { formatAddress } from '../cni/addresses.ts'
 import { isPodLinkName } from '../drivers/names.ts'
 
@@ -75,16 +75,6 @@ export function isOwnSysfs(): boolean {
   }
 }
 
-/** How many ports a bridge has, whoever's they are; undefined where /sys cannot tell. */
-export function bridgePortCount(name: string): number | undefined {
-  if (!isOwnSysfs()) return undefined
-  try {
-    return readdirSync(`/sys/class/net/${name}/brif`).length
-  } catch {
-    return 0
-  }
-}
-
 export function isWireless(name: string): boolean {
   return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
 }
@@ -96,20 +86,9 @@ export function linkIndex(name: string): number | undefined {
   return found ? Number(found[1]) : undefined
 }
 
-/** The machine id (machine-id(5)), or the boot id. Nobody waits for the writer of a pipe (O_NONBLOCK). */
+/** The machine id (machine-id(5)); containers and minimal hosts have none: the boot id then. */
 export function machineId(): string {
-  try {
-    const fd = openSync('/etc/machine-id', 0o4000)
-    try {
-      const text = readFileSync(fd, 'latin1').trim()
-      if (text !== '') return text
-    } finally {
-      closeSync(fd)
-    }
-  } catch {
-    // Containers and minimal hosts have none.
-  }
-  return bootId()
+  return readKernelFile('/etc/machine-id') || bootId()
 }
 
 /** Differs after every boot (random(4)). */
@@ -128,16 +107,12 @@ export function isUplink(name: string): boolean {
   return defaultRouteLinks4().includes(name) || defaultRouteLinks6().includes(name)
 }
 
-/** So many links take longer to look at than the routes. */
-const mostLinks = 100
-
 /** The smallest MTU of the interfaces with a default route; undefined where there is none. */
 export function uplinkMtu(): number | undefined {
   const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
   const links = linkNames().filter((name) => name !== 'lo' && !isPodLinkName(name))
   // The IPv6 routes of 600 pods take 8 ms to read: not where no link could lower the MTU.
-  const isSmallest =
-    mtu4 !== undefined && links.length <= mostLinks && links.every((name) => (linkMtu(name) ?? mtu4) >= mtu4)
+  const isSmallest = mtu4 !== undefined && links.every((name) => (linkMtu(name) ?? mtu4) >= mtu4)
   return isSmallest ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
 }
 
@@ -152,52 +127,15 @@ function linkMtu(name: string): number | undefined {
   return mtu >= 68 ? mtu : undefined
 }
 
-/** /proc/net/route has the default routes first: one read is enough. */
 function defaultRouteLinks4(): readonly string[] {
-  const [first = ''] = readBlocks('/proc/net/route')
-  const rows = first
-    .split('\n')
-    .slice(1)
-    .map((row) => row.split('\t'))
+  const rows = (readKernelFile('/proc/net/route') ?? '').split('\n').map((row) => row.split('\t'))
   return rows.flatMap(([dev, dst, , , , , , mask]) => (dst === '00000000' && mask === '00000000' && dev ? [dev] : []))
 }
 
 const default6 = `${'0'.repeat(32)} 00 `
 
-/** Each table has its default routes last (fib6_walk_continue). `lo` carries the kernel's own unreachable one. */
+/** `lo` carries the kernel's own unreachable one. */
 function defaultRouteLinks6(): readonly string[] {
-  const devs = new Set<string>()
-  for (const block of readBlocks('/proc/net/ipv6_route')) {
-    if (!block.includes(default6)) continue
-    for (const line of block.split('\n')) if (line.startsWith(default6)) devs.add(line.slice(line.lastIndexOf(' ') + 1))
-  }
-  devs.delete('lo')
-  return [...devs]
-}
-
-/**
- * A file of /proc in blocks of whole lines. A read ends where the next line does not fit into a page, and one of less
- * than half a page is the last: one more read, to be told of the end, makes the kernel walk the whole table again.
- */
-function* readBlocks(path: string): Generator<string> {
-  let fd: number
-  try {
-    fd = openSync(path, 'r')
-  } catch {
-    return
-  }
-  try {
-    const chunk = Buffer.allocUnsafe(16 * 1024)
-    let rest = ''
-    for (let isLast = false; !isLast; ) {
-      const size = readSync(fd, chunk)
-      isLast = size < 2048
-      const text = rest + chunk.toString('latin1', 0, size)
-      const end = text.lastIndexOf('\n')
-      rest = text.slice(end + 1)
-      if (end > 0) yield text.slice(0, end)
-    }
-  } finally {
-    closeSync(fd)
-  }
+  const rows = (readKernelFile('/proc/net/ipv6_route') ?? '').split('\n').filter((row) => row.startsWith(default6))
+  return [...new Set(rows.map((row) => row.slice(row.lastIndexOf(' ') + 1)))].filter((dev) => dev !== 'lo')
 }

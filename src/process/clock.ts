@@ -13,22 +13,6 @@ export function nowMs(): number {
   return process.uptime() * 1000
 }
 
-/** ISO 8601 in UTC. `Date` looks for the local time zone when it formats (/etc/localtime, which may be a pipe). */
-export function timestamp(ms = Date.now()): string {
-  const day = Math.floor(ms / 86_400_000)
-  // Years of 4 and of 400 begin in March here, so that the leap day is the last one.
-  const inEra = (((day + 719_468) % 146_097) + 146_097) % 146_097
-  const leaps = Math.floor(inEra / 1460) - Math.floor(inEra / 36_524) + Math.floor(inEra / 146_096)
-  const year = Math.floor((inEra - leaps) / 365)
-  const inYear = inEra - 365 * year - Math.floor(year / 4) + Math.floor(year / 100)
-  const month = Math.floor((5 * inYear + 2) / 153)
-  const isNextYear = month > 9
-  const years = Math.floor((day + 719_468) / 146_097) * 400 + year + (isNextYear ? 1 : 0)
-  const two = (part: number, digits = 2) => String(Math.floor(part)).padStart(digits, '0')
-  const date = `${years}-${two(isNextYear ? month - 9 : month + 3)}-${two(inYear - Math.floor((153 * month + 2) / 5) + 1)}`
-  return `${date}T${two((ms / 3_600_000) % 24)}:${two((ms / 60_000) % 60)}:${two((ms / 1000) % 60)}.${two(ms % 1000, 3)}Z`
-}
-
 /** When a call must be over (nowMs()), and the signal that ends it earlier. */
 export interface Deadline {
   readonly endsAtMs: number

@@ -16,8 +16,7 @@
 //               /call.…                            open in the processes of a call (process/killed-calls.ts)
 //               /failures/, /records/              calls that are kept (recording/)
 
-import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { lstatSync, renameSync } from 'node:fs'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
 import { shortId } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
@@ -105,22 +104,6 @@ export function requireStateIfThere(network?: string): boolean {
   return true
 }
 
-/** For STATUS: the same, and that there is room. Makes nothing: the nearest directory that is there is looked at. */
-export function requireUsableState(network: string): void {
-  let directory = stateRoot()
-  if (!requireStateIfThere(network)) {
-    while (lstatSync(directory, { throwIfNoEntry: false }) === undefined) directory = dirname(directory)
-  }
-  try {
-    accessSync(directory, constants.W_OK)
-  } catch (error) {
-    throw unusable(directory, (error as Error).message, error)
-  }
-  const { bavail, files, ffree } = statfsSync(directory)
-  // A file system without a count of inodes has 0 of 0.
-  if (bavail === 0 || (files > 0 && ffree === 0)) throw unusable(directory, 'its file system is full')
-}
-
 /** One that is not there yet is nobody's; a file in an inner directory's place is damage and moved away. */
 function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
@@ -130,24 +113,14 @@ function requireOurs(directory: string): void {
     return
   }
   if (stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0) return
-  throw unusable(
-    directory,
-    `it has to be a directory of root, mode 755 or stricter, and ${whatIsThere(directory, stat)}`,
-  )
-}
-
-function whatIsThere(path: string, stat: Stats): string {
-  if (stat.isSymbolicLink()) return `it is a symbolic link to ${oneLine(readlinkSync(path))}; remove the link`
-  if (!stat.isDirectory()) return `it is ${stat.isFile() ? 'a file' : 'a pipe, a socket or a device'}; remove it`
-  const euid = process.geteuid?.()
-  const is = `it is owned by uid ${stat.uid} and has mode ${(stat.mode & 0o7777).toString(8)}`
-  if (euid !== 0) return `${is}, and trestle runs as uid ${euid}; run it as root`
-  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}; otherwise remove it`
+  const owner = `owned by uid ${stat.uid} with mode ${(stat.mode & 0o7777).toString(8)}`
+  const is = stat.isSymbolicLink() ? 'a symbolic link' : stat.isDirectory() ? owner : 'no directory'
+  throw unusable(directory, `it has to be a directory of root that nobody else can write to, and is ${is}`)
 }
 
 function unusable(directory: string, why: string, cause?: unknown): CniError {
   return new CniError(Code.ioFailure, 'state-unusable', `the state directory ${directory} cannot be used: ${why}`, {
-    details: `state is kept in ${stateRoot()}; trestle acts as root on what it says`,
+    details: `trestle acts as root on what it says: run as root, and remove it, or when nobody has changed it: chown root; chmod 700`,
     cause,
   })
 }

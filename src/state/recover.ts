@@ -17,7 +17,7 @@ import { lookAtHost, lookAtTable } from '../kernel/look.ts'
 import type { Element } from '../kernel/nft-table.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import { linkExists, podLinkNames } from '../kernel/proc.ts'
-import { ownIdentity, timestamp } from '../process/clock.ts'
+import { ownIdentity } from '../process/clock.ts'
 import type { Machine } from '../process/machine.ts'
 import { isTaken, linkOnce, readableText, removeFile, writeText } from './files.ts'
 import { addressesDirectory, finishedFile, markerFile, networkFile, portsDirectory } from './layout.ts'
@@ -165,7 +165,7 @@ function recordOf(id: AttachmentId, spec: Spec): AttachmentRecord {
     id,
     writer: ownIdentity(),
     netns: { path: '', inode: 0 },
-    createdAt: timestamp(),
+    createdAt: new Date().toISOString(),
     spec,
   }
 }

@@ -8,7 +8,7 @@ import type { NetworkConf } from '../config/network-conf.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
 import { lookAtPod } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
-import { ownIdentity, timestamp } from '../process/clock.ts'
+import { ownIdentity } from '../process/clock.ts'
 import {
   type AttachmentRecord,
   createIntent,
@@ -37,7 +37,7 @@ export async function writeIntent({ id, conf, netns }: Claim, context: Context):
     id,
     writer: ownIdentity(),
     netns: netns?.identity ?? { path: '', inode: 0 },
-    createdAt: timestamp(),
+    createdAt: new Date().toISOString(),
     ...defined({
       pod: conf.pod,
       askedBy: process.env['TRESTLE_ASKED_BY'] === 'hand' ? ('hand' as const) : undefined,

@@ -2,22 +2,22 @@
 // STATUS: cheap, without a process, and true: 50 with the reason. Never for what the next ADD sets up itself, since a node
 // that is not ready gets no ADD. A fault that is gone one second later is not reported.
 
+import { accessSync, constants, statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Call } from '../cni/call.ts'
 import { CniError, Code, toCniError } from '../cni/errors.ts'
 import { makesInterface, type NetworkConf, type OwnConf, type PoolIpam } from '../config/network-conf.ts'
 import { hasIpv6 } from '../config/read-config.ts'
-import { mostBridgePorts } from '../drivers/bridge.ts'
-import { driverOf } from '../drivers/drivers.ts'
 import { capacity, countedAddresses, describeSet, rangeOf } from '../ipam/choose.ts'
 import { delegate, requirePlugin } from '../ipam/delegate.ts'
 import { hostLocalAddresses } from '../ipam/host-local-files.ts'
-import { isDeviceThere } from '../kernel/devices.ts'
 import { missingCapabilities } from '../kernel/messages.ts'
-import { bridgePortCount, nodeAddresses } from '../kernel/proc.ts'
+import { nodeAddresses } from '../kernel/proc.ts'
 import { findProgram } from '../process/runner.ts'
-import { requireUsableState } from '../state/layout.ts'
-import { allRecords, findRecord, isDead } from '../state/records.ts'
+import { isTaken } from '../state/files.ts'
+import { requireStateIfThere, stateRoot } from '../state/layout.ts'
+import { findRecord, isDead } from '../state/records.ts'
 import { addressHolder, reservedAddresses } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 
@@ -38,8 +38,6 @@ function problemOf(conf: NetworkConf, call: Call): CniError | undefined {
     if (conf.mode !== 'ipam') requireTools(conf)
     if (conf.mode === 'loopback') return undefined
     requireState(conf)
-    if (conf.mode === 'bridge') requireFreePort(conf.bridge.name)
-    if (makesInterface(conf)) requireDevice(conf)
     if (conf.ipam.kind === 'pool') requireFreeAddress(conf, conf.ipam)
     if (conf.ipam.kind === 'delegated') requirePluginHere(conf.ipam.type, call)
     return undefined
@@ -52,12 +50,18 @@ function notReady(id: string, why: string, details: string): CniError {
   return new CniError(Code.notAvailable, id, `not ready: ${why}`, { details })
 }
 
+/** A directory of ours, or the nearest one that is there, can be written, and has room. */
 function requireState({ name }: NetworkConf): void {
   try {
-    requireUsableState(name)
+    let directory = stateRoot()
+    if (!requireStateIfThere(name)) while (!isTaken(directory)) directory = dirname(directory)
+    accessSync(directory, constants.W_OK)
+    const { bavail, files, ffree } = statfsSync(directory)
+    // A file system without a count of inodes has 0 of 0.
+    if (bavail === 0 || (files > 0 && ffree === 0)) throw new Error(`the file system of ${directory} is full`)
   } catch (error) {
     const { message, details = '' } = toCniError(error)
-    throw notReady('not-ready-state', message, details)
+    throw notReady('not-ready-state', `the state directory cannot be used: ${message}`, details)
   }
 }
 
@@ -83,28 +87,6 @@ function toolsOf(conf: OwnConf): readonly string[] {
   if (Object.keys(conf.tuning?.sysctl ?? {}).length > 0 || hasDetection) tools.push('sysctl')
   if (conf.mode === 'bridge' && (conf.bridge.vlan > 0 || conf.bridge.vlanTrunk !== undefined)) tools.push('bridge')
   return tools
-}
-
-function requireFreePort(bridge: string): void {
-  const ports = bridgePortCount(bridge)
-  if (ports === undefined || ports < mostBridgePorts) return
-  const details = 'Linux allows no more on one bridge; use a second network with another "bridge"'
-  throw notReady('not-ready-bridge', `bridge ${bridge} has ${ports} of ${mostBridgePorts} ports`, details)
-}
-
-function requireDevice(
-  conf: Extract<OwnConf, { role: 'main' }> & { mode: 'bridge' | 'ptp' | 'macvlan' | 'host-device' },
-): void {
-  const query = driverOf(conf).deviceOf?.(conf as never)
-  if (query === undefined || isDeviceThere(query) !== false) return
-  const { key, value } = query
-  if (key === 'master') {
-    const what = value === undefined ? 'no interface has a default route' : `the node has no interface ${value}`
-    throw notReady('not-ready-master', what, 'name an interface of the node: "master"; ip -br link shows them')
-  }
-  // A pod that has it gives it back.
-  if (allRecords().some(({ spec }) => spec?.device?.name === value)) return
-  throw notReady('not-ready-device', `${key}: the node has no interface for ${value}`, 'see what it has: ip -d link')
 }
 
 /** A dead pod's address is free for the next ADD. */

@@ -151,7 +151,6 @@ export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] 
 /** The group of a STATUS error; any other error is about the host. */
 const groupsOfStatus: Readonly<Record<string, Group>> = {
   'not-ready-pool': 'addresses',
-  'not-ready-bridge': 'network',
 }
 
 function notReady({ network, id, message, details }: ReadinessFacts): Finding {

@@ -3,7 +3,6 @@
 // second; failures have rings that no recording empties.
 
 import { lstatSync } from 'node:fs'
-import { timestamp } from '../../process/clock.ts'
 import { makeDirectory, namesIn, removeFile, sweepTemporaryFiles, writeText } from '../../state/files.ts'
 
 export type RingName = 'records' | 'failures'
@@ -21,7 +20,7 @@ type RingVerb = (typeof verbs)[number]
 
 /** Ids sort by time. `startedMs`: milliseconds since 1970. */
 export function recordId(startedMs: number): string {
-  const [date = '', clock = ''] = timestamp(startedMs).split('T')
+  const [date = '', clock = ''] = new Date(startedMs).toISOString().split('T')
   return `${date.replaceAll('-', '')}-${clock.slice(0, 8).replaceAll(':', '')}-${clock.slice(9, 12)}-${process.pid}`
 }
 

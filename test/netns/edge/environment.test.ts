@@ -3,7 +3,7 @@
 // nothing of the host's files ends it without its document (docs/security.md, "The host's configuration").
 
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { execaSync } from 'execa'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -19,7 +19,6 @@ const conf = { cniVersion: '1.1.0', name: 'net', type: 'trestle', podcidr: '10.2
 const ending = ['NODE_CHANNEL_FD', 'NODE_REPL_EXTERNAL_MODULE']
 
 let host: Host
-let added: unknown
 let canaries: Canaries
 beforeAll(() => {
   canaries = openCanaries()
@@ -143,29 +142,6 @@ describe("OpenSSL's configuration", { timeout: 60_000 }, () => {
       expect(canaries.loaded(), name).toEqual([])
     }
   })
-})
-
-const mounted = ['/etc/machine-id', '/etc/localtime'].filter((file) => existsSync(file))
-it.each(mounted)('a pipe without a writer at %s, where the machine has that file, hangs no call', (file) => {
-  host = openHost()
-  const pipe = `${host.stateDir}-pipe`
-  const script = `mkfifo ${pipe}; mount --bind ${pipe} ${file}; exec timeout -s KILL 15 ${trestle}`
-  const netns = host.pod('a')
-  for (const verb of ['ADD', 'STATUS', 'CHECK', 'DEL', 'GC'] as const) {
-    const words = ['--mount', '--propagation', 'private', 'sh', '-c', script]
-    const options = {
-      env: environment(verb, { netns, env: stateEnv(host) }),
-      reject: false,
-    } as const
-    const asked = verb === 'CHECK' ? { ...conf, prevResult: added } : conf
-    const { exitCode, stdout } = execaSync('nsenter', [`--net=${host.path}`, 'unshare', ...words], {
-      ...options,
-      input: JSON.stringify(asked),
-    })
-    rmSync(pipe)
-    expect({ verb, exitCode }, stdout).toEqual({ verb, exitCode: 0 })
-    if (verb === 'ADD') added = JSON.parse(stdout)
-  }
 })
 
 it('SIGUSR1 opens no inspector in a call, and the call answers', async () => {
