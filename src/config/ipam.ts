@@ -9,7 +9,7 @@ import { CniError, Code, configError, type KeyPath, notA, quote } from '../cni/e
 import { defined } from '../cni/json.ts'
 import { atLeast, type CniVersion, type Dns, type Route } from '../cni/results.ts'
 import type { IpamConf, PoolIpam, StaticIpam } from './network-conf.ts'
-import { type RangeInput, type RangeSetInput, readExclude, readRangeSets } from './ranges.ts'
+import { type RangeSetInput, readExclude, readRangeSets } from './ranges.ts'
 import type { RawConfig } from './schema.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
@@ -43,14 +43,18 @@ function requireOnePerFamily(families: readonly (4 | 6)[], path: KeyPath, versio
 /** In the reference's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
 function sourceSets(raw: IpamSource, ipam: RawIpam): readonly RangeSetInput[] {
   const { subnet, rangeStart, rangeEnd, gateway } = ipam
-  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: KeyPath): readonly RangeSetInput[] =>
-    (sets ?? []).map((ranges, set) => ({ ranges, pathOf: (at) => [...path, set, ...(at === undefined ? [] : [at])] }))
-  const single: RangeSetInput = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], pathOf: () => ['ipam'] }
+  const path = ['ipam']
   return [
-    ...listed(raw.runtimeConfig?.ipRanges, ['runtimeConfig', 'ipRanges']),
-    ...(subnet ? [single] : []),
-    ...listed(ipam.ranges, ['ipam', 'ranges']),
+    ...listedSets(raw.runtimeConfig?.ipRanges, ['runtimeConfig', 'ipRanges']),
+    ...(subnet ? [{ path, ranges: [{ path, subnet, rangeStart, rangeEnd, gateway }] }] : []),
+    ...listedSets(ipam.ranges, ['ipam', 'ranges']),
   ]
+}
+
+function listedSets(sets: RawIpam['ranges'], path: KeyPath): readonly RangeSetInput[] {
+  return (sets ?? []).map((ranges, set) => {
+    return { path: [...path, set], ranges: ranges.map((range, at) => ({ ...range, path: [...path, set, at] })) }
+  })
 }
 
 /** Addresses asked for, of all three sources one after the other; a prefix length is ignored. */
@@ -101,10 +105,9 @@ function readPodcidr(raw: IpamSource, call: IpamSourceCall): PoolIpam {
       const hint = 'use one like "10.240.0.0/24"'
       throw notA(path, subnet, { id: 'podcidr-invalid', what: 'a range in CIDR notation', hint })
     }
-    return { ranges: [{ subnet }], pathOf: () => path }
+    return { path, ranges: [{ path, subnet }] }
   })
-  const capability = sourceSets({ runtimeConfig: raw.runtimeConfig }, {})
-  return readPool(raw, [...capability, ...sets], call)
+  return readPool(raw, [...listedSets(raw.runtimeConfig?.ipRanges, ['runtimeConfig', 'ipRanges']), ...sets], call)
 }
 
 interface StaticAddress {
@@ -112,74 +115,64 @@ interface StaticAddress {
   readonly gateway?: string
 }
 
-function readCidr(text: string | undefined, complaint: (message: string) => CniError, label: string): Cidr {
-  const cidr = parseCidr(text ?? '')
-  if (cidr !== undefined) return cidr
-  throw complaint(`${label} in CIDR notation, got: '${(text ?? '').slice(0, 64)}'`)
-}
+const addressHint = 'use an address with its prefix length, like "10.1.2.3/24"'
 
 /** `ipam.addresses` and the addresses of CNI_ARGS, with the gateways of CNI_ARGS. */
 function configuredAddresses(ipam: RawIpam, { args }: Call): readonly StaticAddress[] {
-  const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
-  const given = (ipam.addresses ?? []).map(({ address, gateway }, index): StaticAddress => {
+  const addresses = (ipam.addresses ?? []).map(({ address, gateway }, index): StaticAddress => {
     const path = ['ipam', 'addresses', index]
-    const complaint = (message: string) =>
-      configError([...path, 'address'], message, { id: 'static-address-invalid', hint })
-    const cidr = readCidr(address, complaint, "the 'address' field is expected to be")
+    const cidr = parseCidr(address ?? '')
+    if (cidr === undefined) {
+      const message = `the 'address' field is expected to be in CIDR notation, got: '${(address ?? '').slice(0, 64)}'`
+      throw configError([...path, 'address'], message, { id: 'static-address-invalid', hint: addressHint })
+    }
     if (!gateway) return { cidr }
     const parsed = parseAddress(gateway)
     if (parsed?.family === cidr.family) return { cidr, gateway: formatAddress(parsed) }
     const what = `an IPv${cidr.family} address`
-    const like = 'use one like the address'
-    throw notA([...path, 'gateway'], gateway, { id: 'static-gateway-invalid', what, hint: like })
+    throw notA([...path, 'gateway'], gateway, { id: 'static-gateway-invalid', what, hint: 'use one like the address' })
   })
-  const asked = args.ip.map((text): StaticAddress => {
-    return { cidr: readCidr(text, (message) => badArgs(message, hint), "the 'ip' field is expected to be") }
-  })
-  return args.gateway.reduce<readonly StaticAddress[]>(
-    (addresses, text) => {
-      const gateway = parseAddress(text)
-      if (gateway === undefined)
-        throw badArgs(`invalid gateway address: ${quote(text)}`, 'use addresses with commas between')
-      return addresses.map((a) => (includes(a.cidr, gateway) ? { ...a, gateway: formatAddress(gateway) } : a))
-    },
-    [...given, ...asked],
-  )
+  for (const text of args.ip) {
+    const cidr = parseCidr(text)
+    if (cidr !== undefined) addresses.push({ cidr })
+    else throw badArgs(`the 'ip' field is expected to be in CIDR notation, got: '${text.slice(0, 64)}'`, addressHint)
+  }
+  for (const text of args.gateway) {
+    const gateway = parseAddress(text)
+    if (gateway === undefined)
+      throw badArgs(`invalid gateway address: ${quote(text)}`, 'use addresses with commas between')
+    for (const [at, { cidr }] of addresses.entries())
+      if (includes(cidr, gateway)) addresses[at] = { cidr, gateway: formatAddress(gateway) }
+  }
+  return addresses
 }
 
 /** The later source replaces the earlier (upstream static: config and CNI_ARGS < args.cni < runtimeConfig). */
 function staticAddresses(raw: IpamSource, ipam: RawIpam, call: Call): readonly StaticAddress[] {
-  const replace = (ips: readonly string[], path: KeyPath) =>
-    ips.map((text, index): StaticAddress => {
-      const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
-      const parsed = parseCidr(text)
-      if (parsed !== undefined) return { cidr: parsed }
+  const read = (ips: readonly string[] | undefined, path: KeyPath) =>
+    (ips ?? []).map((text, index): StaticAddress => {
+      const cidr = parseCidr(text)
+      if (cidr !== undefined) return { cidr }
       const message = `an entry in the 'ips' field is NOT in CIDR notation, got: '${text.slice(0, 64)}'`
-      throw configError([...path, index], message, { id: 'static-address-invalid', hint })
+      throw configError([...path, index], message, { id: 'static-address-invalid', hint: addressHint })
     })
-  const configured = configuredAddresses(ipam, call)
-  const inArgs = replace(raw.args?.cni?.ips ?? [], ['args', 'cni', 'ips'])
-  const inRuntime = replace(raw.runtimeConfig?.ips ?? [], ['runtimeConfig', 'ips'])
-  if (inRuntime.length > 0) return inRuntime
-  return inArgs.length > 0 ? inArgs : configured
+  const sources = [
+    read(raw.runtimeConfig?.ips, ['runtimeConfig', 'ips']),
+    read(raw.args?.cni?.ips, ['args', 'cni', 'ips']),
+    configuredAddresses(ipam, call),
+  ]
+  return sources.find((addresses) => addresses.length > 0) ?? []
 }
 
-function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamSourceCall): StaticIpam {
-  const addresses = staticAddresses(raw, ipam, call.call)
-  const dns = readDns(ipam.dns)
-  requireOnePerFamily(
-    addresses.map((a) => a.cidr.family),
-    ['ipam', 'addresses'],
-    call.cniVersion,
-  )
+function readStatic(raw: IpamSource, ipam: RawIpam, { call, cniVersion }: IpamSourceCall): StaticIpam {
+  const addresses = staticAddresses(raw, ipam, call)
+  const families = addresses.map(({ cidr }) => cidr.family)
+  requireOnePerFamily(families, ['ipam', 'addresses'], cniVersion)
   return {
     kind: 'static',
-    addresses: addresses.map((a) => ({
-      address: formatCidr(a.cidr),
-      ...(a.gateway === undefined ? {} : { gateway: a.gateway }),
-    })),
+    addresses: addresses.map(({ cidr, gateway }) => ({ address: formatCidr(cidr), ...defined({ gateway }) })),
     routes: readRoutes(ipam.routes ?? [], ['ipam', 'routes']),
-    ...(dns === undefined ? {} : { dns }),
+    ...defined({ dns: readDns(ipam.dns) }),
   }
 }
 
@@ -214,30 +207,30 @@ export function readIpam(raw: IpamSource, call: IpamSourceCall): IpamConf {
 
 // Routes, DNS and lists of prefixes of a configuration, in canonical text.
 
-type RawRoute = NonNullable<RawIpam['routes']>[number]
 type RawDns = NonNullable<RawConfig['dns']>
-
-function readRoute(raw: RawRoute, path: KeyPath): Route {
-  const dst = parseCidr(raw.dst ?? '')
-  if (dst === undefined) {
-    const hint = 'use one like "0.0.0.0/0"'
-    throw notA([...path, 'dst'], raw.dst, { id: 'route-destination', what: 'a destination in CIDR notation', hint })
-  }
-  const { mtu, advmss, priority, table, scope } = raw
-  const route: Route = { dst: formatCidr(dst), ...defined({ mtu, advmss, priority, table, scope }) }
-  if (raw.gw === undefined || raw.gw === '') return route
-  const gw = parseAddress(raw.gw)
-  if (gw?.family === dst.family) return { ...route, gw: formatAddress(gw) }
-  const hint = 'use an address of the same family as dst'
-  throw notA([...path, 'gw'], raw.gw, { id: 'route-gateway', what: `an IPv${dst.family} address`, hint })
-}
 
 /**
  * Routes with canonical destinations, host bits kept, as upstream prints them; a gateway is of its route's family.
  * Throws CniError invalidConfig.
  */
-function readRoutes(raw: readonly RawRoute[], path: KeyPath): readonly Route[] {
-  return raw.map((route, index) => readRoute(route, [...path, index]))
+function readRoutes(raw: NonNullable<RawIpam['routes']>, path: KeyPath): readonly Route[] {
+  return raw.map(({ dst: text, gw: through, mtu, advmss, priority, table, scope }, index) => {
+    const dst = parseCidr(text ?? '')
+    if (dst === undefined) {
+      const expected = {
+        id: 'route-destination',
+        what: 'a destination in CIDR notation',
+        hint: 'use one like "0.0.0.0/0"',
+      }
+      throw notA([...path, index, 'dst'], text, expected)
+    }
+    const route: Route = { dst: formatCidr(dst), ...defined({ mtu, advmss, priority, table, scope }) }
+    if (!through) return route
+    const gw = parseAddress(through)
+    if (gw?.family === dst.family) return { ...route, gw: formatAddress(gw) }
+    const hint = 'use an address of the same family as dst'
+    throw notA([...path, index, 'gw'], through, { id: 'route-gateway', what: `an IPv${dst.family} address`, hint })
+  })
 }
 
 /** The DNS settings, or undefined when none are set. An empty list counts as set, as in upstream. */

@@ -6,7 +6,6 @@ import { defined } from '../cni/json.ts'
 import type { BridgeConf } from '../config/network-conf.ts'
 import { acceptOf } from '../features/firewall.ts'
 import { isTranslated, masqueradeOf } from '../features/masquerade.ts'
-import { subnetRoutes } from '../features/sbr.ts'
 import { portVlanOps, portVlansOf, vlanGatewayOf } from '../features/vlan.ts'
 import { addHostAddress, forwardingKey, type Op, setLink, setSysctl } from '../kernel/operation.ts'
 import type { Decided, Driver, NodeFacts, Parts } from './driver.ts'
@@ -18,13 +17,12 @@ import { familiesOf, gatewaysOf, rangesOf } from './subnets.ts'
 /** BR_MAX_PORTS: 10 bits of port number, 0 is not used (net/bridge/br_private.h). */
 export const mostBridgePorts = 1023
 
-function partsOf(conf: BridgeConf, { id, mac, mtu, addresses, routes, defaultRoutes }: Decided): Parts {
+function partsOf(conf: BridgeConf, { id, mac, mtu, routes, defaultRoutes }: Decided): Parts {
   return {
     host: { name: hostLinkName(id), mac: hostLinkMac(id), mtu },
     port: portOf(conf, mac),
     routes,
     defaultRoutes,
-    subnetRoutes: addresses.flatMap(subnetRoutes),
     wayToPod: { link: vlanGatewayOf(conf)?.name ?? conf.bridge.name, isOwnLink: false },
   }
 }

@@ -2,14 +2,14 @@
 // Configuration and lease -> spec: every name, MAC, address, route, port, element, queue and sysctl of an attachment is
 // decided here, purely. Everything that acts is a function of the result.
 
-import { bareAddress, familyOf, includes, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
+import { bareAddress, familyOf, networkText, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/results.ts'
 import type { InterfaceConf, IpamConf } from '../config/network-conf.ts'
 import { bandwidthOf } from '../features/bandwidth.ts'
 import { hostPortsOf } from '../features/host-ports.ts'
-import { isDefault, routesBySource } from '../features/sbr.ts'
+import { isDefault, routesBySource, subnetRoutes } from '../features/sbr.ts'
 import { refuseDisabledIpv6, tuningOf } from '../features/tuning.ts'
 import { linkScope } from '../kernel/operation.ts'
 import type { Device, NodeFacts, Parts } from './driver.ts'
@@ -36,16 +36,15 @@ export const noLease: Lease = { addresses: [], routes: [] }
 /** All decisions about an attachment that makes an interface. Throws CniError 7. */
 export function describe({ id, conf, lease, node, device, known, usedTables = new Set() }: Description): Spec {
   const addresses = conf.isGateway ? lease.addresses.map(withFirstGateway) : lease.addresses
-  requireOtherGateway(addresses, conf.ipam)
+  requireOtherGateway(addresses)
   const driver = driverOf(conf)
   const ownMac = ownAddressMac(conf.ipam, addresses)
   const mac = conf.tuning?.mac ?? conf.mac ?? ownMac ?? podLinkMac(id)
   const mtu = conf.mtu === 'auto' ? node.mtu : conf.mtu
   const podRoutes = routesOf(lease.routes, addresses, conf.isDefaultGateway)
-  if (!driver.isRouted && !conf.disableContainerInterface) requireNearGateways(podRoutes, addresses)
   if (conf.tuning !== undefined && addresses.some(({ address }) => familyOf(address) === 6))
     refuseDisabledIpv6(conf.tuning, id.ifName, 'ipam')
-  const { routes, defaultRoutes, subnetRoutes, wayToPod, ...own } = driver.partsOf(conf, {
+  const { routes, defaultRoutes, wayToPod, ...own } = driver.partsOf(conf, {
     id,
     mac,
     mtu,
@@ -53,6 +52,8 @@ export function describe({ id, conf, lease, node, device, known, usedTables = ne
     device,
     ...podRoutes,
   })
+  // Routes that the kernel adds with the addresses.
+  const connected = driver.isRouted ? [] : addresses.flatMap(subnetRoutes)
   const network = keepForeignBridge(driver.networkOf(conf, addresses, node), known)
   const pod = { name: id.ifName, mac, mtu: conf.tuning?.mtu ?? mtu }
   const hostPorts = wayToPod && hostPortsOf(conf, addresses, wayToPod)
@@ -61,7 +62,7 @@ export function describe({ id, conf, lease, node, device, known, usedTables = ne
     mode: conf.mode,
     network,
     addresses,
-    ...routesBySource(conf.sbr, { routes, defaultRoutes }, { ips: addresses, subnetRoutes, usedTables }),
+    ...routesBySource(conf.sbr, { connected, routes, defaultRoutes }, { ips: addresses, usedTables }),
     hasDad: conf.enabledad,
     isLeftDown: conf.disableContainerInterface,
     hasAddressMac: ownMac !== undefined && mac === ownMac,
@@ -106,41 +107,17 @@ function ownAddressMac(ipam: IpamConf, addresses: readonly PodAddress[]): string
 }
 
 /** A pool gives no pod its gateway; an address that is its own gateway would be the host's. */
-function requireOtherGateway(addresses: readonly PodAddress[], ipam: IpamConf): void {
+function requireOtherGateway(addresses: readonly PodAddress[]): void {
   const own = addresses.find(({ address, gateway }) => gateway === bareAddress(address))
   if (own === undefined) return
-  if (ipam.kind === 'delegated') {
-    const message = `${own.address} of the IPAM plugin ${ipam.type} is its own gateway`
-    const details = 'its range has to leave out the gateway, the first address of the subnet if it names none'
-    throw new CniError(Code.addressUnavailable, 'requested-gateway', message, { details })
-  }
-  const message = `ipam.addresses: ${own.address} is its own gateway`
-  const details = 'use another address for the pod, or another gateway'
-  throw new CniError(Code.invalidConfig, 'static-gateway-invalid', message, { details })
+  throw new CniError(Code.addressUnavailable, 'requested-gateway', `${own.address} is its own gateway`, {
+    details: 'use another address for the pod or another gateway; the default is the first address of the subnet',
+  })
 }
 
 interface PodRoutes {
   readonly routes: readonly PodRoute[]
   readonly defaultRoutes: readonly PodRoute[]
-}
-
-/**
- * The kernel refuses a route whose gateway is on no link (net/ipv4/fib_semantics.c, fib_check_nh); by then the gateway
- * would be on the bridge. Link-local IPv6 addresses are on every link.
- */
-function requireNearGateways({ routes, defaultRoutes }: PodRoutes, addresses: readonly PodAddress[]): void {
-  const onLink = routes.flatMap(({ gw, dst }) => (gw === undefined ? dst : []))
-  const near = [...addresses.map(({ address }) => address), ...onLink, 'fe80::/64'].map(toCidr)
-  const far = [...routes, ...defaultRoutes].find(({ gw }) => {
-    const at = gw === undefined ? undefined : parseAddress(gw)
-    return at !== undefined && !near.some((cidr) => includes(cidr, at))
-  })
-  if (far === undefined) return
-  const list = addresses.map(({ address }) => address).join(', ')
-  const message = `ipam: gateway ${far.gw} is in no subnet of the pod (${list})`
-  throw new CniError(Code.invalidConfig, 'gateway-unreachable', message, {
-    details: `the route to ${far.dst} goes through it; give the addresses a gateway of their subnet, or use mode ptp`,
-  })
 }
 
 /** The pod's routes, with gateways filled in. Plain default routes stand apart: they never replace one of the pod. */
@@ -162,13 +139,8 @@ function routesOf(leased: readonly Route[], addresses: readonly PodAddress[], is
 
 /** 0 is "not set": the kernel takes table 0 for the main one, and shows none of the others. */
 function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route {
-  const set = {
-    priority: priority || undefined,
-    mtu: mtu || undefined,
-    advmss: advmss || undefined,
-    table: table || undefined,
-  }
-  return { ...route, ...defined(set) }
+  const set = { priority: priority || undefined, mtu: mtu || undefined, advmss: advmss || undefined }
+  return { ...route, ...defined({ ...set, table: table || undefined }) }
 }
 
 /** A route without a gateway takes the first of its family, but for IPv4 routes on the link (fib_check_nh). */

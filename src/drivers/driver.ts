@@ -52,8 +52,6 @@ export type Parts = Partial<
   readonly defaultRoutes: readonly PodRoute[]
   /** The link by which packets to the pod leave the host, if they do, and whether it is the pod's alone. */
   readonly wayToPod?: { readonly link: string; readonly isOwnLink: boolean }
-  /** Routes that the kernel adds with the addresses, which sbr takes over. */
-  readonly subnetRoutes: readonly PodRoute[]
 }
 
 /** `Conf`: the configuration of the mode. Methods, so that the table of drivers can give each its own. */

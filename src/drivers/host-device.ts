@@ -6,7 +6,6 @@ import { unsafeNameProblem } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import type { DeviceQuery, HostDeviceConf } from '../config/network-conf.ts'
-import { subnetRoutes } from '../features/sbr.ts'
 import { tuningOfOther } from '../features/tuning.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import { type Op, setLink } from '../kernel/operation.ts'
@@ -15,9 +14,9 @@ import { inPodAlone } from './interface.ts'
 import { isPodLinkName, temporaryLinkName } from './names.ts'
 import type { AttachmentId, DeviceSpec, LinkSettings, Spec } from './spec.ts'
 
-function partsOf(conf: HostDeviceConf, { id, addresses, routes, defaultRoutes, device }: Decided): Parts {
+function partsOf(conf: HostDeviceConf, { id, routes, defaultRoutes, device }: Decided): Parts {
   const query = conf.device ?? { key: 'device', value: '' }
-  const shared = { routes, defaultRoutes, subnetRoutes: addresses.flatMap(subnetRoutes) }
+  const shared = { routes, defaultRoutes }
   if (device?.driver !== undefined) return { ...shared, ...partsOfProgramDevice(conf, query, device.driver) }
   const link = usableDevice(query, device)
   const asked = conf.tuning?.mac ?? conf.mac

@@ -4,7 +4,6 @@
 
 import { CniError, Code } from '../cni/errors.ts'
 import type { MacvlanConf } from '../config/network-conf.ts'
-import { subnetRoutes } from '../features/sbr.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import { type Op, setLink } from '../kernel/operation.ts'
 import type { Decided, Device, Driver, Parts } from './driver.ts'
@@ -12,7 +11,7 @@ import { inPodAlone } from './interface.ts'
 import { podLinkGroup, temporaryLinkName } from './names.ts'
 import type { Spec } from './spec.ts'
 
-function partsOf(conf: MacvlanConf, { id, mac, addresses, routes, defaultRoutes, device }: Decided): Parts {
+function partsOf(conf: MacvlanConf, { id, mac, routes, defaultRoutes, device }: Decided): Parts {
   const mode = conf.macvlanMode
   const link = usableMaster(device, mode)
   const mtu = conf.mtu === 'auto' ? link.mtu : conf.mtu
@@ -24,7 +23,6 @@ function partsOf(conf: MacvlanConf, { id, mac, addresses, routes, defaultRoutes,
     macvlan: { master: link.name, mode },
     routes,
     defaultRoutes,
-    subnetRoutes: addresses.flatMap(subnetRoutes),
   }
 }
 

@@ -33,7 +33,6 @@ function partsOf(conf: PtpConf, { id, mtu, addresses, routes, defaultRoutes }: D
     host: { name, mac: hostLinkMac(id), mtu },
     routes: [...addresses.flatMap((ip) => addressRoutes(ip, conf.enabledad)), ...routes.map(direct)],
     defaultRoutes: defaultRoutes.map(direct),
-    subnetRoutes: [],
     wayToPod: { link: name, isOwnLink: true },
     ...defined({ fencedLink: conf.firewall?.ingressPolicy && name }),
   }

@@ -3,7 +3,6 @@
 // the way that the question came. Keys as the reference sbr plugin's.
 
 import {
-  type Address,
   asPrefix,
   bareAddress,
   bitsOf,
@@ -20,7 +19,7 @@ import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/results.ts'
 import type { SbrConf } from '../config/network-conf.ts'
 import type { RawConfig } from '../config/schema.ts'
-import type { PodAddress, PodRoute, SbrSpec } from '../drivers/spec.ts'
+import type { AttachmentId, PodAddress, PodRoute, SbrSpec, Spec } from '../drivers/spec.ts'
 import { linkScope, type Op } from '../kernel/operation.ts'
 import type { Feature } from './feature.ts'
 
@@ -35,21 +34,19 @@ export function readSbr(raw: RawConfig['sbr']): SbrConf | undefined {
 }
 
 function readGateways(texts: readonly string[]): readonly string[] {
-  const path = ['sbr', 'gateways']
   const more = { id: 'sbr-gateways', hint: 'use at most one IPv4 and one IPv6 address' }
-  if (texts.length > 2)
-    throw configError(path, 'gateways list cannot contain more than 2 entries (one IPv4, one IPv6)', more)
-  const gateways = texts.map((text, index): Address => {
+  const gateways = texts.map((text, index) => {
     const gateway = parseAddress(text)
-    if (gateway !== undefined) return gateway
-    throw configError([...path, index], `invalid static gateway IP address: ${quote(text)}`, more)
+    if (gateway !== undefined) return formatAddress(gateway)
+    throw configError(['sbr', 'gateways', index], `invalid static gateway IP address: ${quote(text)}`, more)
   })
   const [a, b] = gateways
-  if (a !== undefined && b !== undefined && a.family === b.family) {
-    const both = `${formatAddress(a)} and ${formatAddress(b)}`
-    throw configError(path, `gateways list contains multiple IPv${a.family} addresses: ${both}`, more)
-  }
-  return gateways.map(formatAddress)
+  const path = ['sbr', 'gateways']
+  if (gateways.length > 2)
+    throw configError(path, 'gateways list cannot contain more than 2 entries (one IPv4, one IPv6)', more)
+  if (a !== undefined && b !== undefined && familyOf(a) === familyOf(b))
+    throw configError(path, `gateways list contains multiple IPv${familyOf(a)} addresses: ${a} and ${b}`, more)
+  return gateways
 }
 
 /** Routes of the interface in the main table, and the tables of the pod that hold a route or have a rule. */
@@ -81,25 +78,27 @@ export function sbrOf(conf: SbrConf, { ips, routes, usedTables }: Routing): SbrS
   return { sources, moved: routes.filter((route) => isCopied(route) && !stays(route)) }
 }
 
+interface MadeRoutes {
+  readonly connected: readonly PodRoute[]
+  readonly routes: readonly PodRoute[]
+  readonly defaultRoutes: readonly PodRoute[]
+}
+
 /** Of an interface of ours: what leaves the main table never gets there. */
 export function routesBySource(
   conf: SbrConf | undefined,
-  made: { readonly routes: readonly PodRoute[]; readonly defaultRoutes: readonly PodRoute[] },
-  {
-    ips,
-    subnetRoutes,
-    usedTables,
-  }: { ips: readonly PodAddress[]; subnetRoutes: readonly PodRoute[]; usedTables: ReadonlySet<number> },
-) {
-  if (conf === undefined) return made
-  const inMain = [...subnetRoutes, ...made.routes].filter((route) => route.table === undefined)
-  const sbr = sbrOf(conf, { ips, usedTables, routes: [...inMain, ...made.defaultRoutes] })
-  if (conf.table !== undefined) return { ...made, sbr }
+  { connected, routes, defaultRoutes }: MadeRoutes,
+  of: Omit<Routing, 'routes'>,
+): Pick<Spec, 'routes' | 'defaultRoutes' | 'sbr'> {
+  if (conf === undefined) return { routes, defaultRoutes }
+  const inMain = [...connected, ...routes].filter((route) => route.table === undefined)
+  const sbr = sbrOf(conf, { ...of, routes: [...inMain, ...defaultRoutes] })
+  if (conf.table !== undefined) return { routes, defaultRoutes, sbr }
   const stays = (route: PodRoute) => !sbr.moved.includes(route)
-  const elsewhere = made.routes.filter((route) => route.table !== undefined)
+  const elsewhere = routes.filter((route) => route.table !== undefined)
   return {
     routes: [...inMain.filter(stays), ...elsewhere],
-    defaultRoutes: made.defaultRoutes.filter(stays),
+    defaultRoutes: defaultRoutes.filter(stays),
     sbr: { ...sbr, moved: [] },
   }
 }
@@ -144,65 +143,46 @@ function isUsable(route: PodRoute, ip: PodAddress): boolean {
   })
 }
 
-function ruleOps({ sources }: SbrSpec, kind: 'rule.add' | 'rule.delete'): readonly Op[] {
-  const verb = kind === 'rule.add' ? 'route' : 'stop routing'
-  const tolerate = kind === 'rule.add' ? {} : ({ tolerate: 'absent' } as const)
-  return sources.map(({ from, table }) => ({
-    place: 'pod',
-    kind,
-    from,
-    table,
-    ...tolerate,
-    why: `${verb} what comes from ${from} by table ${table}`,
-  }))
+type RouteChange =
+  | { readonly kind: 'route.add'; readonly how: 'append' | 'add'; readonly tolerate?: 'exists' }
+  | { readonly kind: 'route.delete'; readonly tolerate?: 'absent' }
+
+function routeOps(id: AttachmentId, routes: readonly PodRoute[], verb: string, change: RouteChange): readonly Op[] {
+  return routes.map((route) => {
+    const via = route.gw === undefined ? '' : ` via ${route.gw}`
+    const why = `${verb} the route to ${route.dst}${via} in table ${route.table ?? 'main'}`
+    return { place: 'pod', dev: id.ifName, route, why, ...change }
+  })
 }
 
-function textOf({ dst, gw, table }: PodRoute): string {
-  return `${dst}${gw === undefined ? '' : ` via ${gw}`} in table ${table ?? 'main'}`
+function ruleOps({ sources }: SbrSpec, kind: 'rule.add' | 'rule.delete'): readonly Op[] {
+  const verb = kind === 'rule.add' ? 'route' : 'stop routing'
+  return sources.map(({ from, table }) => {
+    const why = `${verb} what comes from ${from} by table ${table}`
+    return { place: 'pod', kind, from, table, why, ...(kind === 'rule.add' ? {} : { tolerate: 'absent' }) }
+  })
 }
 
 export const sbr: Feature = {
   // Rules last: a packet must not meet an empty table. Moved routes leave the main table when they are in their own.
   podRouteOps: ({ id, sbr: own }) => {
     if (own === undefined) return []
-    const dev = id.ifName
-    const added = own.sources
-      .flatMap(({ routes }) => routes)
-      .map((route): Op => {
-        return { place: 'pod', kind: 'route.add', dev, route, how: 'append', why: `add the route to ${textOf(route)}` }
-      })
-    const removed = own.moved.map((route): Op => {
-      return { place: 'pod', kind: 'route.delete', dev, route, why: `remove the route to ${textOf(route)}` }
-    })
-    return [...added, ...ruleOps(own, 'rule.add'), ...removed]
+    const inTables = own.sources.flatMap(({ routes }) => routes)
+    return [
+      ...routeOps(id, inTables, 'add', { kind: 'route.add', how: 'append' }),
+      ...ruleOps(own, 'rule.add'),
+      ...routeOps(id, own.moved, 'remove', { kind: 'route.delete' }),
+    ]
   },
   // Rules outlive the interface. On one that is not ours the routes go back.
   undo: ({ id, sbr: own, chained }) => {
     if (own === undefined) return []
     if (chained === undefined) return ruleOps(own, 'rule.delete')
-    const dev = id.ifName
-    const back = gatewaysLast(own.moved).map((route): Op => {
-      return {
-        place: 'pod',
-        kind: 'route.add',
-        dev,
-        route,
-        how: 'add',
-        tolerate: 'exists',
-        why: `put the route to ${textOf(route)} back`,
-      }
-    })
-    const added = own.sources.flatMap(({ routes }) => routes).toReversed()
-    const gone = added.map((route): Op => {
-      return {
-        place: 'pod',
-        kind: 'route.delete',
-        dev,
-        route,
-        tolerate: 'absent',
-        why: `remove the route to ${textOf(route)}`,
-      }
-    })
-    return [...back, ...ruleOps(own, 'rule.delete'), ...gone]
+    const inTables = own.sources.flatMap(({ routes }) => routes).toReversed()
+    return [
+      ...routeOps(id, gatewaysLast(own.moved), 'put back', { kind: 'route.add', how: 'add', tolerate: 'exists' }),
+      ...ruleOps(own, 'rule.delete'),
+      ...routeOps(id, inTables, 'remove', { kind: 'route.delete', tolerate: 'absent' }),
+    ]
   },
 }

@@ -107,7 +107,6 @@ describe('STATUS says yes', () => {
 
 describe('STATUS looks again', () => {
   const one = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
-  const macvlan = netConf({ mode: 'macvlan', master: 'eth9' })
   const cases: readonly [string, object, () => void, () => void][] = [
     ['the pool was full', one, () => void attach(host, one, { id: 'a' }), () => void host.cni('DEL', one, { id: 'a' })],
     [
@@ -119,7 +118,6 @@ describe('STATUS looks again', () => {
       },
       () => chmodSync(host.stateDir, 0o755),
     ],
-    ['the master was not there', macvlan, () => undefined, () => change(lan('192.0.2.2/24'))],
   ]
 
   it.each(cases)('where %s, a second later, and says yes where that is over', async (_, asked, spoil, mend) => {

@@ -5,16 +5,18 @@ import { describe, expect, it } from 'vitest'
 import { type RangeInput, readExclude, readRangeSets } from '../../../src/config/ranges.ts'
 import { errorOf, lineOf } from '../call.ts'
 
+type Input = Omit<RangeInput, 'path'>
+
 /** The sets of `ipam.ranges`. */
-const readSets = (sets: readonly (readonly RangeInput[])[]) =>
+const readSets = (sets: readonly (readonly Input[])[]) =>
   readRangeSets(
     sets.map((ranges, set) => ({
-      ranges,
-      pathOf: (at) => ['ipam', 'ranges', set, ...(at === undefined ? [] : [at])],
+      path: ['ipam', 'ranges', set],
+      ranges: ranges.map((range, at) => ({ ...range, path: ['ipam', 'ranges', set, at] })),
     })),
   )
-const readOne = (input: RangeInput) => readSets([[input]])[0]?.[0]
-const spanOf = (text: string): RangeInput => {
+const readOne = (input: Input) => readSets([[input]])[0]?.[0]
+const spanOf = (text: string): Input => {
   const [subnet, rangeStart, rangeEnd] = text.split(' ')
   return { subnet, rangeStart, rangeEnd }
 }
@@ -48,7 +50,7 @@ describe('a range', () => {
     expect(readOne({ subnet: '192.0.2.0/24', gateway: '198.51.100.1' })?.gateway).toBe('198.51.100.1')
   })
 
-  it.each<[RangeInput, string]>([
+  it.each<[Input, string]>([
     [{}, 'subnet: IP <nil> not v4 nor v6: the subnet is missing'],
     [{ subnet: '192.0.2.0' }, 'subnet: invalid CIDR address: 192.0.2.0'],
     [{ subnet: '192.0.2.0/31' }, 'subnet: Network 192.0.2.0/31 too small to allocate from'],
@@ -122,8 +124,8 @@ describe('range sets', () => {
 
   it('names each set by its own key when the sets come from several places', () => {
     const inputs = [
-      { ranges: [{ subnet: '10.0.0.0/24' }], pathOf: () => ['runtimeConfig', 'ipRanges', 0] },
-      { ranges: [{ subnet: '10.1.0.0/31' }], pathOf: () => ['ipam'] },
+      { path: ['runtimeConfig', 'ipRanges', 0], ranges: [{ subnet: '10.0.0.0/24', path: ['runtimeConfig'] }] },
+      { path: ['ipam'], ranges: [{ subnet: '10.1.0.0/31', path: ['ipam'] }] },
     ]
     expect(lineOf(errorOf(() => readRangeSets(inputs)))).toContain('(7) ipam.subnet: invalid range set 1: ')
   })

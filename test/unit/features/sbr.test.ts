@@ -98,10 +98,11 @@ describe('tables', () => {
 
 describe('an interface of ours', () => {
   const made = {
+    connected: subnetRoutes(ip4),
     routes: [{ dst: '192.0.2.0/24', gw: '10.1.0.1' }],
     defaultRoutes: [{ dst: '0.0.0.0/0', gw: '10.1.0.1' }],
   }
-  const around = { ips: [ip4], usedTables: none, subnetRoutes: subnetRoutes(ip4) }
+  const around = { ips: [ip4], usedTables: none }
 
   it('has nothing in the main table', () => {
     const { routes, defaultRoutes, sbr: own } = { sbr: undefined, ...routesBySource(conf, made, around) }

@@ -37,7 +37,7 @@ const pool = fc.constantFrom<4 | 6>(4, 6).chain((family) => {
 })
 
 function setOf(subnets: readonly string[]) {
-  return readRangeSets([{ ranges: subnets.map((subnet) => ({ subnet })), pathOf: () => ['ranges'] }])[0] ?? []
+  return readRangeSets([{ path: [], ranges: subnets.map((subnet) => ({ subnet, path: [] })) }])[0] ?? []
 }
 
 /** The addresses that may be given out, found one by one. */

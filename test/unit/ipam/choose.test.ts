@@ -11,9 +11,9 @@ import { errorOf } from '../call.ts'
 function setOf(...lines: string[]): readonly Range[] {
   const inputs = lines.map((line) => {
     const [subnet, rangeStart, rangeEnd, gateway] = line.split(' ')
-    return { subnet, rangeStart, rangeEnd, gateway }
+    return { subnet, rangeStart, rangeEnd, gateway, path: [] }
   })
-  const [set] = readRangeSets([{ ranges: inputs, pathOf: () => ['ranges'] }])
+  const [set] = readRangeSets([{ path: [], ranges: inputs }])
   if (set === undefined) throw new Error('no set')
   return set
 }
