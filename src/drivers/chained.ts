@@ -26,14 +26,8 @@ export interface ChainedSurroundings {
 
 /** Whether there is anything to do but to pass prevResult on. */
 export function asksForAnything({ portMappings, bandwidth, tuning, mac, sbr, ipMasq, firewall }: ChainedConf): boolean {
-  const hasFeature = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
-  return (
-    portMappings.length > 0 ||
-    hasFeature ||
-    ipMasq ||
-    firewall?.ingressPolicy !== undefined ||
-    firewall?.hostAccept === true
-  )
+  const hasFeature = [bandwidth, tuning, mac, sbr, firewall?.ingressPolicy].some((feature) => feature !== undefined)
+  return hasFeature || portMappings.length > 0 || ipMasq || firewall?.hostAccept === true
 }
 
 /**
@@ -57,29 +51,42 @@ export function describeChained(id: AttachmentId, conf: ChainedConf, seen: Chain
   const dev = id.ifName
   const link = seen.pod.links.get(dev)
   const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
-  if (link === undefined) throw noInterface(dev)
+  if (link === undefined)
+    throw new CniError(Code.invalidEnvironment, 'interface-missing', `CNI_IFNAME ${dev} is not in the sandbox`, {
+      details: 'a chained plugin acts on the interface that an earlier plugin of the list made',
+    })
   const addresses = chainedAddresses(prevResult, dev)
-  if (conf.sbr !== undefined && prevResult.ips.length === 0) throw noAddresses(dev)
+  if (conf.sbr !== undefined && prevResult.ips.length === 0) {
+    const hint = 'prevResult has none: give the plugin that makes the interface an "ipam", or leave "sbr" out'
+    throw refused('sbr-without-address', `sbr: no IP addresses supplied on interface ${dev}`, hint)
+  }
   const hostEnd = hostEndOf(link, seen.host)
   const bridge = hostEnd?.masterKind === 'bridge' ? hostEnd.master : undefined
   const policy = conf.firewall?.ingressPolicy
   if (policy !== undefined) requirePolicyLink(dev, policy, hostEnd, bridge)
   const bandwidth = bandwidthOf(conf.bandwidth, { id, link: hostEnd?.name ?? '', mtu: hostEnd?.mtu ?? link.mtu })
-  if (bandwidth !== undefined && hostEnd === undefined) throw noVeth(dev, link)
+  if (bandwidth !== undefined && hostEnd === undefined) {
+    const hint = `${dev} is of kind ${link.kind ?? 'none'}; limits are set on the host's end of a veth, so use them after ptp or bridge, or leave "bandwidth" out`
+    throw refused('bandwidth-without-veth', `bandwidth: ${dev} has no veth peer on the host`, hint)
+  }
   const way = wayTo(addresses, seen.ways)
   const hostPorts = hostPortsOf(conf, addresses, { link: way ?? '', isOwnLink: way === hostEnd?.name })
-  if (hostPorts?.link === '') throw noRoute(addresses)
+  if (hostPorts?.link === '') {
+    const list = addresses.map(({ address }) => address).join(', ')
+    const message = `runtimeConfig.portMappings: the host has no route to ${list}`
+    throw refused(
+      'ports-without-route',
+      message,
+      'host ports are routed on the host: `ip route get ADDRESS` shows the way',
+    )
+  }
+  const isShared = hostPorts?.snat === true && !hostPorts.isOwnLink
   const mac = conf.tuning?.mac ?? conf.mac
   if (conf.tuning !== undefined && addresses.some(({ address }) => familyOf(address) === 6))
     refuseDisabledIpv6(conf.tuning, dev, 'prevResult')
   return {
     ...emptySpec(id, 'chained'),
-    network: networkOf(conf, addresses, {
-      bridge,
-      hostEnd,
-      way,
-      isShared: hostPorts?.snat === true && !hostPorts.isOwnLink,
-    }),
+    network: networkOf(conf, addresses, { bridge, hostEnd, way, isShared }),
     addresses,
     reachesItself: hostPorts?.snat ?? false,
     chained: {
@@ -98,16 +105,19 @@ export function describeChained(id: AttachmentId, conf: ChainedConf, seen: Chain
   }
 }
 
+/** `way`: the link by which the host reaches the pod. `isShared`: host ports come by it, and other pods are on it. */
+interface ChainedLinks {
+  readonly bridge: string | undefined
+  readonly hostEnd: ObservedLink | undefined
+  readonly way: string | undefined
+  readonly isShared: boolean
+}
+
 /** What the chained attachments of a list share, beside what its main ones do. */
 function networkOf(
   conf: ChainedConf,
   addresses: readonly PodAddress[],
-  {
-    bridge,
-    hostEnd,
-    way,
-    isShared,
-  }: { bridge: string | undefined; hostEnd: ObservedLink | undefined; way: string | undefined; isShared: boolean },
+  { bridge, hostEnd, way, isShared }: ChainedLinks,
 ): NetworkSpec {
   const ranges = addresses.map(({ address }) => networkText(address)).filter(isSubnet)
   // The gateway of a VLAN, by the name that the reference bridge gives it.
@@ -171,45 +181,13 @@ function routingOf(ips: readonly PodAddress[], dev: string, pod: Place) {
 }
 
 /** By a port of Open vSwitch, or a link in a VRF, packets come in by another link than the master. */
-function requirePolicyLink(
-  dev: string,
-  policy: string,
-  hostEnd: ObservedLink | undefined,
-  bridge: string | undefined,
-): void {
+function requirePolicyLink(dev: string, policy: string, hostEnd: ObservedLink | undefined, bridge: string | undefined) {
   const what = `firewall.ingressPolicy: "${policy}"`
-  if (hostEnd === undefined)
-    throw refused(
-      'policy-without-veth',
-      `${what} needs a veth, and ${dev} is none`,
-      'use it after ptp or bridge, or set "ingressPolicy": "open"',
-    )
+  const cure = 'use it after ptp or bridge, or set "ingressPolicy": "open"'
+  if (hostEnd === undefined) throw refused('policy-without-veth', `${what} needs a veth, and ${dev} is none`, cure)
   if (bridge !== undefined || hostEnd.master === undefined) return
   const hint = `packets of the pod come in by another link than its master (ip -d link show dev ${hostEnd.name}); use policies of the plugin that made it`
   throw refused('policy-without-veth', `${what}: ${hostEnd.name} is on no Linux bridge`, hint)
-}
-
-function noInterface(dev: string): CniError {
-  return new CniError(Code.invalidEnvironment, 'interface-missing', `CNI_IFNAME ${dev} is not in the sandbox`, {
-    details: 'a chained plugin acts on the interface that an earlier plugin of the list made',
-  })
-}
-
-function noAddresses(dev: string): CniError {
-  const hint = 'prevResult has none: give the plugin that makes the interface an "ipam", or leave "sbr" out'
-  return refused('sbr-without-address', `sbr: no IP addresses supplied on interface ${dev}`, hint)
-}
-
-function noVeth(dev: string, { kind = 'none' }: ObservedLink): CniError {
-  const hint = `${dev} is of kind ${kind}; limits are set on the host's end of a veth, so use them after ptp or bridge, or leave "bandwidth" out`
-  return refused('bandwidth-without-veth', `bandwidth: ${dev} has no veth peer on the host`, hint)
-}
-
-function noRoute(addresses: readonly PodAddress[]): CniError {
-  const list = addresses.map(({ address }) => address).join(', ')
-  const hint =
-    'host ports are translated on the host and routed from there to the pod: `ip route get ADDRESS` shows the way'
-  return refused('ports-without-route', `runtimeConfig.portMappings: the host has no route to ${list}`, hint)
 }
 
 function refused(id: string, message: string, details: string): CniError {

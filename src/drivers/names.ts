@@ -134,13 +134,9 @@ export const clusterComment = 'cluster'
 // One digest serves every name and MAC of an attachment; each begins elsewhere in it.
 const offsets = { link: 0, host: 6, pod: 12, ifb: 18, group: 24 } as const
 
-/** The latest one is kept: a call is about one attachment. */
-let latest: { readonly text: string; readonly digest: Buffer } | undefined
-
 function digestOf(id: LinkOwner, purpose: keyof typeof offsets): Buffer {
   const text = ['link', shortId(id.network), shortId(id.containerId), id.ifName].join('\0')
-  if (latest?.text !== text) latest = { text, digest: sha256(text) }
-  return latest.digest.subarray(offsets[purpose])
+  return sha256(text).subarray(offsets[purpose])
 }
 
 /** Locally administered, unicast. */

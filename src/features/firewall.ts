@@ -16,18 +16,13 @@ import { pairElements, prefixElements } from './masquerade.ts'
 export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefined {
   if (raw === undefined) return undefined
   const { ingressPolicy, hostAccept } = raw
+  const refuse = (key: 'iptablesAdminChainName' | 'firewalldZone', hint: string) => {
+    throw unsupported(['firewall', key], raw[key], `leave it out${hint}`)
+  }
   if (!['', 'CNI-ADMIN'].includes(raw.iptablesAdminChainName ?? ''))
-    throw unsupported(
-      ['firewall', 'iptablesAdminChainName'],
-      raw.iptablesAdminChainName,
-      'leave it out, and put rules of the administrator into a chain of the node',
-    )
+    refuse('iptablesAdminChainName', ', and put rules of the administrator into a chain of the node')
   if (!['', 'trusted'].includes(raw.firewalldZone ?? ''))
-    throw unsupported(
-      ['firewall', 'firewalldZone'],
-      raw.firewalldZone,
-      'leave it out: docs/host.md has the command for firewalld',
-    )
+    refuse('firewalldZone', ': docs/host.md has the command for firewalld')
   const policy = ingressPolicy === 'same-bridge' || ingressPolicy === 'isolated' ? { ingressPolicy } : {}
   return { ...policy, hostAccept: hostAccept !== 'off' }
 }
@@ -50,12 +45,12 @@ export function acceptOf(
 /** A pod's own link: nobody but the pod sends to it, when it reaches itself through a translation. */
 export const isolation: Feature = {
   elements: ({ fencedLink }) =>
-    fencedLink === undefined
-      ? []
-      : [
+    fencedLink
+      ? [
           { set: 'fenced', key: [fencedLink] },
           { set: 'fencedpair', key: [fencedLink, fencedLink] },
-        ],
+        ]
+      : [],
   ops: ({ chained }) => isolationOp(chained, true),
   undo: ({ chained }) => isolationOp(chained, false),
 }
@@ -91,15 +86,11 @@ export function policyElements(networks: readonly NetworkSpec[]): readonly BareE
 export function acceptElements(networks: readonly NetworkSpec[]): readonly BareElement[] {
   const accepts = networks.flatMap(({ accept }) => accept ?? [])
   const links = [...new Set(accepts.flatMap((accept) => accept.links))]
+  const subnets = accepts.flatMap((accept) => accept.subnets)
+  const pairs = accepts.map(({ to, from }) => ({ first: to, second: from }))
   return [
     ...links.map((link): BareElement => ({ set: 'acceptlinks', key: [link] })),
-    ...prefixElements(
-      'acceptnet',
-      accepts.flatMap(({ subnets }) => subnets),
-    ),
-    ...pairElements(
-      'acceptnew',
-      accepts.map(({ to, from }) => ({ first: to, second: from })),
-    ),
+    ...prefixElements('acceptnet', subnets),
+    ...pairElements('acceptnew', pairs),
   ]
 }

@@ -20,9 +20,8 @@ export function readPortMappings(raw: readonly RawMapping[] | undefined): readon
     const path = ['runtimeConfig', 'portMappings', index]
     const mapping = readMapping(entry, path)
     // Without an address it takes the port of every address of both families.
-    const names = (mapping.hostIP === undefined ? ['0.0.0.0', '::'] : [mapping.hostIP]).map(
-      (ip) => `${mapping.protocol} ${mapping.hostPort} ${ip}`,
-    )
+    const ips = mapping.hostIP === undefined ? ['0.0.0.0', '::'] : [mapping.hostIP]
+    const names = ips.map((ip) => `${mapping.protocol} ${mapping.hostPort} ${ip}`)
     for (const name of names) {
       const other = byPort.get(name)
       if (other !== undefined && other.containerPort !== mapping.containerPort) {
@@ -57,20 +56,14 @@ function readMapping(raw: RawMapping, path: KeyPath): PortMapping {
 
 /** Keys of the iptables backend are accepted where leaving them out changes nothing. Throws CniError 2 for the others. */
 export function readPortmap(raw: RawConfig['portmap']): OwnConf['portmap'] {
-  if (!['', 'iptables', 'nftables'].includes(raw?.backend ?? ''))
-    throw unsupported(['portmap', 'backend'], raw?.backend, 'leave it out: trestle uses nftables')
-  for (const key of ['conditionsV4', 'conditionsV6'] as const) {
-    if ((raw?.[key]?.length ?? 0) > 0)
-      throw unsupported(
-        ['portmap', key],
-        raw?.[key],
-        'leave it out, and limit who reaches the port in a firewall of the node',
-      )
+  const refuse = (key: keyof NonNullable<RawConfig['portmap']>, hint: string) => {
+    throw unsupported(['portmap', key], raw?.[key], `leave it out${hint}`)
   }
-  for (const key of ['externalSetMarkChain', 'markMasqBit'] as const) {
-    if (raw?.[key] !== undefined && raw[key] !== '')
-      throw unsupported(['portmap', key], raw[key], 'leave it out: trestle masquerades itself')
-  }
+  if (!['', 'iptables', 'nftables'].includes(raw?.backend ?? '')) refuse('backend', ': trestle uses nftables')
+  for (const key of ['conditionsV4', 'conditionsV6'] as const)
+    if (raw?.[key]?.length) refuse(key, ', and limit who reaches the port in a firewall of the node')
+  for (const key of ['externalSetMarkChain', 'markMasqBit'] as const)
+    if (raw?.[key] !== undefined && raw[key] !== '') refuse(key, ': trestle masquerades itself')
   return { snat: raw?.snat ?? true, masqAll: raw?.masqAll ?? false }
 }
 

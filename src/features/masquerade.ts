@@ -33,17 +33,13 @@ export function masqueradeOf(
   { ipMasq, nonMasqueradeCidrs }: OwnConf,
   ranges: readonly string[],
 ): NetworkSpec['masquerade'] {
-  const sources = ranges.filter(isSubnet)
   if (!ipMasq) return undefined
+  const sources = ranges.filter(isSubnet)
   return { sources, keep: [...new Set([...sources, ...nonMasqueradeCidrs])].sort() }
 }
 
 /** Wherever packets to the pods may be translated: by Services where the network masquerades, and by host ports. */
-export function isTranslated({
-  ipMasq,
-  portMappings,
-  portmap,
-}: Pick<OwnConf, 'ipMasq' | 'portMappings' | 'portmap'>): boolean {
+export function isTranslated({ ipMasq, portMappings, portmap }: OwnConf): boolean {
   return (ipMasq || portMappings.length > 0) && portmap.snat
 }
 
@@ -75,20 +71,10 @@ export const masquerade: Feature = {
 /** The elements that networks share. The same networks always give the same elements, in whatever order they come. */
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly BareElement[] {
   const rules = networks.flatMap((network) => network.masquerade ?? [])
-  return [
-    ...prefixElements(
-      'masq',
-      rules.flatMap(({ sources }) => sources),
-    ),
-    ...pairElements(
-      'keep',
-      rules.map(({ sources, keep }) => ({ first: sources, second: keep })),
-    ),
-    ...pairElements(
-      'hairpin',
-      networks.map(({ hairpin }) => ({ first: hairpin, second: hairpin })),
-    ),
-  ]
+  const sources = rules.flatMap((rule) => rule.sources)
+  const kept = rules.map((rule) => ({ first: rule.sources, second: rule.keep }))
+  const hairpins = networks.map(({ hairpin }) => ({ first: hairpin, second: hairpin }))
+  return [...prefixElements('masq', sources), ...pairElements('keep', kept), ...pairElements('hairpin', hairpins)]
 }
 
 /** Elements of a set of prefixes, in both families. Interval sets refuse overlaps: what is inside another is left out. */
@@ -99,10 +85,7 @@ export function prefixElements(
   return outermost(prefixes).map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
 }
 
-interface Pair {
-  readonly source: Cidr
-  readonly destination: Cidr
-}
+type Pair = { readonly source: Cidr; readonly destination: Cidr }
 
 /** Elements of a set of pairs: each of `first` with each of `second`, overlaps taken apart. */
 export function pairElements(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements that networks share and those of the cluster around the node, of which `trestle agent` writes the file.
 
-import { formatAddress, networkOf, overlaps, parseAddress, parseCidr, toCidr } from '../cni/addresses.ts'
+import { formatAddress, parseAddress, parseCidr, toCidr } from '../cni/addresses.ts'
 import { parseObject } from '../cni/json.ts'
 import { clusterComment, networkDigest } from '../drivers/names.ts'
 import type { NetworkSpec } from '../drivers/spec.ts'
@@ -57,20 +57,11 @@ export interface Cluster {
 
 /** Undefined where the text is something else: nothing in it reaches nft unread. */
 export function readCluster(json: string): Cluster | undefined {
-  const found = parseObject(json)
-  const isList = (value: unknown, accepts: (text: string) => boolean): value is readonly string[] =>
+  const { pods, peers, addresses } = parseObject(json) ?? {}
+  const isList = (value: unknown, accepts: (text: string) => unknown): value is readonly string[] =>
     Array.isArray(value) && value.every((each) => typeof each === 'string' && accepts(each))
-  const isRange = (text: string) => {
-    const cidr = parseCidr(text)
-    return cidr !== undefined && networkOf(cidr).value === cidr.value
-  }
-  const { pods, peers, addresses } = found ?? {}
-  if (!isList(pods, isRange) || !isList(peers, isRange)) return undefined
-  if (!isList(addresses, (text) => parseAddress(text) !== undefined)) return undefined
-  const own = pods.map(toCidr)
-  return peers.map(toCidr).some((peer) => own.some((each) => overlaps(each, peer)))
-    ? undefined
-    : { pods, peers, addresses }
+  if (!isList(pods, parseCidr) || !isList(peers, parseCidr) || !isList(addresses, parseAddress)) return undefined
+  return { pods, peers, addresses }
 }
 
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {

@@ -45,10 +45,7 @@ export function portVlansOf({ vlan, vlanTrunk = [], preserveDefaultVlan }: Bridg
 }
 
 /** The gateway's link; undefined where the gateway is on the bridge itself. */
-export function vlanGatewayOf({
-  bridge,
-  isGateway,
-}: Pick<BridgeConf, 'bridge' | 'isGateway'>): VlanGateway | undefined {
+export function vlanGatewayOf({ bridge, isGateway }: BridgeConf): VlanGateway | undefined {
   const { vlan } = bridge
   if (vlan === 0 || !isGateway) return undefined
   const name = shortLinkName(`${bridge.name}.${vlan}`)
@@ -59,14 +56,9 @@ export function vlanGatewayOf({
 export function portVlanOps(dev: string, { access, trunk, keepDefault }: PortVlans): readonly Op[] {
   // A trunk alone has its untagged traffic on VLAN 1.
   const untagged = access === 0 ? 1 : access
-  const add = (vid: number, pvid: boolean): Op => ({
-    place: 'host',
-    kind: 'vlan.add',
-    dev,
-    vid,
-    pvid,
-    why: `add ${dev} to VLAN ${vid}`,
-  })
+  const add = (vid: number, pvid: boolean): Op => {
+    return { place: 'host', kind: 'vlan.add', dev, vid, pvid, why: `add ${dev} to VLAN ${vid}` }
+  }
   const removed: readonly Op[] =
     keepDefault || untagged === 1
       ? []
@@ -77,18 +69,9 @@ export function portVlanOps(dev: string, { access, trunk, keepDefault }: PortVla
 export function vlanGatewayOps({ name: bridge, mtu, vlanGateway }: BridgeSpec): readonly Op[] {
   if (vlanGateway === undefined) return []
   const { name, mac, peer, vlan } = vlanGateway
-  const end = { name: peer, mac: vlanGatewayMac(peer), mtu, isInPod: false }
+  const ends = { name, mac, mtu, peer: { name: peer, mac: vlanGatewayMac(peer), mtu, isInPod: false } }
   return [
-    {
-      place: 'host',
-      kind: 'veth.add',
-      name,
-      mac,
-      mtu,
-      peer: end,
-      tolerate: 'exists',
-      why: `create the gateway link ${name}`,
-    },
+    { place: 'host', kind: 'veth.add', ...ends, tolerate: 'exists', why: `create the gateway link ${name}` },
     setLink('host', name, { alias: ownBridgeAlias }, `mark ${name} as ours`),
     setLink('host', peer, { master: bridge, up: true }, `plug ${peer} into ${bridge}`),
     ...portVlanOps(peer, { access: vlan, trunk: [], keepDefault: false }),
@@ -98,10 +81,10 @@ export function vlanGatewayOps({ name: bridge, mtu, vlanGateway }: BridgeSpec): 
 /** macspoofchk: frames of the pod with another source MAC are dropped at its port. */
 export const macCheck: Feature = {
   elements: ({ host, port }) =>
-    host === undefined || port?.onlyMac === undefined
-      ? []
-      : [
+    host && port?.onlyMac
+      ? [
           { set: 'guarded', key: [host.name] },
           { set: 'guardedmac', key: [host.name, port.onlyMac] },
-        ],
+        ]
+      : [],
 }

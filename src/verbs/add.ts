@@ -19,12 +19,12 @@ import type { Device } from '../drivers/driver.ts'
 import { driverOf } from '../drivers/drivers.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
-import { type AttachmentId, emptySpec, type Spec } from '../drivers/spec.ts'
+import { type AttachmentId, emptySpec, type Lease, type Spec } from '../drivers/spec.ts'
 import { flushFlowsBefore } from '../features/flows.ts'
 import { requirePlugin } from '../ipam/delegate.ts'
-import { type LeaseRequest, reserveAddresses } from '../ipam/lease.ts'
+import { reserveAddresses } from '../ipam/lease.ts'
 import { findDevice } from '../kernel/devices.ts'
-import { lookAtPod, lookAtQueues, lookForWays } from '../kernel/look.ts'
+import { lookAtPod, lookForWays } from '../kernel/look.ts'
 import { closeNetns, type OpenNetns, openNetnsIfThere } from '../kernel/netns.ts'
 import { linkExists, machineId, uplinkMtu } from '../kernel/proc.ts'
 import { endKilledCallsIfPossible } from '../process/killed-calls.ts'
@@ -105,23 +105,17 @@ async function addInterface(
   netns: OpenNetns,
 ): Promise<Result> {
   const { id } = intent
-  const { machine } = context
   const device = await findOwnDevice(conf, id, context)
   const usedTables = conf.sbr === undefined ? undefined : await tablesInUse(netns, context)
   const node = { mtu: uplinkMtu() ?? 1500, machineId: machineId() }
   const known = readNetwork({ name: conf.name, role: 'main' })
-  const describeWith = (lease: typeof noLease) =>
-    describe({ id, conf, lease, node, device, known, ...defined({ usedTables }) })
-  const request: LeaseRequest = { id, conf, call, settleDead: settleDeadWith(context) }
-  let before: Spec | undefined
-  if (conf.ipam.kind === 'delegated') {
-    // The interface first: dhcp needs it. Names and MACs are the same with the lease.
-    before = await makeAttachment(intent, describeWith(noLease), netns, context)
-  }
-  const lease = await reserveAddresses(request, machine)
+  const describeWith = (lease: Lease) => describe({ id, conf, lease, node, device, known, ...defined({ usedTables }) })
+  // With a delegated plugin the interface comes first: dhcp needs it. Names and MACs are the same with the lease.
+  const isDelegated = conf.ipam.kind === 'delegated'
+  const before = isDelegated ? await makeAttachment(intent, describeWith(noLease), netns, context) : undefined
+  const lease = await reserveAddresses({ id, conf, call, settleDead: settleDeadWith(context) }, context.machine)
   const spec = await makeAttachment(intent, describeWith(lease), netns, context, before)
-  const own = resultOf(spec, lease.routes, call.netns, conf.isDefaultGateway)
-  return afterPrevious(own, conf)
+  return afterPrevious(resultOf(spec, lease.routes, call.netns, conf.isDefaultGateway), conf)
 }
 
 /** Reserves ports, writes everything down, and makes it. */
@@ -148,13 +142,9 @@ async function withReservedPorts(spec: Spec, context: Context): Promise<Spec> {
   const { hostPorts, id } = spec
   if (hostPorts === undefined) return spec
   const ports = await reservePorts(id, hostPorts.ports, settleDeadWith(context))
-  const others = hostPorts.ports.filter((port) => !ports.includes(port))
-  if (others.length > 0) {
-    const names = others.map(portName)
-    process.stderr.write(
-      `trestle: another interface of the container serves these host ports, and ${id.ifName} goes without: ${names.join(' ')}\n`,
-    )
-  }
+  const others = hostPorts.ports.filter((port) => !ports.includes(port)).map(portName)
+  if (others.length > 0)
+    process.stderr.write(`trestle: another interface of the container serves ${others.join(' ')}, not ${id.ifName}\n`)
   if (ports.length > 0) return { ...spec, hostPorts: { ...hostPorts, ports } }
   const { hostPorts: _, ...rest } = spec
   return rest
@@ -181,36 +171,8 @@ async function addToInterface(
     lookForWays(machine, hostNames.length === 0 ? 'all' : hostNames, addresses),
   ])
   const described = describeChained(id, conf, { pod, host, ways })
-  if (described.bandwidth !== undefined) await refuseForeignQueue(described, context)
   const spec = await makeAttachment(intent, described, netns, context)
   return chainedResult(prevResult, spec)
-}
-
-/** A queue of somebody else would be lost, and our DEL would remove theirs. */
-async function refuseForeignQueue({ bandwidth, id }: Spec, { machine }: Context): Promise<void> {
-  if (
-    bandwidth === undefined ||
-    allRecords().some(
-      ({ spec, id: other }) => spec?.bandwidth?.link === bandwidth.link && other.containerId === id.containerId,
-    )
-  )
-    return
-  const queue = (await lookAtQueues(machine, [bandwidth.link])).get(bandwidth.link)
-  const what =
-    bandwidth.ingress !== undefined && queue?.root !== undefined
-      ? queue.root
-      : bandwidth.egress !== undefined && queue?.hasIngress
-        ? 'ingress'
-        : undefined
-  if (what === undefined) return
-  throw new CniError(
-    Code.invalidConfig,
-    'bandwidth-set-already',
-    `bandwidth: ${bandwidth.link} has a qdisc already (${what})`,
-    {
-      details: 'another plugin or program limits it: leave "bandwidth" out here or there',
-    },
-  )
 }
 
 /** Another plugin delegates to us. */
@@ -228,13 +190,10 @@ async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, context: Con
   if (query === undefined) return undefined
   const found = await findDevice(machine, query)
   if (conf.mode !== 'host-device') return found
-  const names = [found.name, query.value, found.link?.mac].filter((name) => name !== undefined && name !== '')
+  const names = [found.name, query.value, found.link?.mac].filter((name) => name)
   const holder = allRecords().find(({ id: other, spec }) => {
-    const has =
-      names.includes(spec?.device?.name) ||
-      names.includes(spec?.device?.mac) ||
-      (found.link !== undefined && spec?.macvlan?.master === found.link.name)
-    return has && other.containerId !== id.containerId
+    const of = [spec?.device?.name, spec?.device?.mac, found.link && spec?.macvlan?.master]
+    return other.containerId !== id.containerId && of.some((name) => name && names.includes(name))
   })
   if (holder === undefined) return found
   if (isDead(holder)) {
@@ -242,9 +201,9 @@ async function findOwnDevice(conf: InterfaceConf, id: AttachmentId, context: Con
     await detach(holder, context)
     return await findDevice(machine, query)
   }
-  const message = `mode host-device: ${found.name || query.value} is in use by container ${holder.id.containerId}, ${holder.id.ifName}`
-  throw new CniError(Code.invalidConfig, 'device-in-use', message, {
-    details: `its DEL brings it back; give this one another device`,
+  const what = `${found.name || query.value} is in use by container ${holder.id.containerId}, ${holder.id.ifName}`
+  throw new CniError(Code.invalidConfig, 'device-in-use', `mode host-device: ${what}`, {
+    details: 'its DEL brings it back; give this one another device',
   })
 }
 

@@ -2,6 +2,7 @@
 // Removes one attachment: its part in the pod, its links and elements, its reservations, its record. DEL, the undo of a
 // failed ADD, what a killed call left, a dead holder of an address, GC and `trestle gc` are all this function.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { bareAddress } from '../cni/addresses.ts'
 import { CniError, Code, toCniError } from '../cni/errors.ts'
 import { linkGroup, ownElements, ownLinks, undoOf } from '../drivers/attachment.ts'
@@ -25,7 +26,7 @@ import {
   networkDirectory,
   networkNames,
 } from '../state/layout.ts'
-import { waitForLock, withLock } from '../state/lock.ts'
+import { type LockRequest, waitForLock, withLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
   allRecords,
@@ -50,14 +51,7 @@ export async function detach(
   context: Context,
   endsEarly = false,
 ): Promise<readonly CniError[]> {
-  const { id } = record
-  const lock = {
-    file: attachmentLockFile(id),
-    purpose: `remove ${describeRecord(record)}`,
-    deadline: context.deadline,
-    isDispensable: true,
-  }
-  return await withLock(lock, async () => {
+  return await withLock(lockOf(record.id, context), async () => {
     try {
       return await detachLocked(record, context, endsEarly)
     } catch (error) {
@@ -104,12 +98,6 @@ export async function detachWithoutRecord(
   context: Context,
   pod?: UnrecordedPod,
 ): Promise<readonly CniError[]> {
-  const lock = {
-    file: attachmentLockFile(id),
-    purpose: `remove ${id.ifName} of ${id.containerId}`,
-    deadline: context.deadline,
-    isDispensable: true,
-  }
   const remove = async () => {
     const netns = pod && context.machine.openNetnsIfThere(pod.netns)
     try {
@@ -129,7 +117,12 @@ export async function detachWithoutRecord(
     }
   }
   // Nobody is at work on a network without a directory: a DEL of what never was leaves no lock behind.
-  return isTaken(networkDirectory(id.network)) ? await withLock(lock, remove) : await remove()
+  return isTaken(networkDirectory(id.network)) ? await withLock(lockOf(id, context), remove) : await remove()
+}
+
+function lockOf(id: AttachmentId, { deadline }: Context): LockRequest {
+  const purpose = `remove ${id.ifName} of container ${id.containerId}`
+  return { file: attachmentLockFile(id), purpose, deadline, isDispensable: true }
 }
 
 /** A set-up that runs beside us leaves a marked record out: it would add the elements again. */
@@ -198,14 +191,11 @@ function withoutLostLink(spec: Spec, machine: Machine): Spec {
 
 /** An address may be another pod's before the DEL of its first one: elements that another record needs stay. */
 function withoutOthersElements(spec: Spec): Spec {
-  if (ownElements(spec).length === 0 || !mayBeShared(spec)) return spec
-  const others = allRecords().filter(
-    ({ id, isLeaving, spec: other }) => !isLeaving && other !== undefined && !sameId(id, spec.id),
-  )
-  const needed = new Set(
-    others.flatMap(({ spec: other }) => (other === undefined ? [] : ownElements(other).map(elementKey))),
-  )
-  return { ...spec, kept: ownElements(spec).filter((element) => !needed.has(elementKey(element))) }
+  const own = ownElements(spec)
+  if (own.length === 0 || !mayBeShared(spec)) return spec
+  const others = allRecords().filter(({ id, isLeaving }) => !isLeaving && !sameId(id, spec.id))
+  const needed = new Set(others.flatMap(({ spec: other }) => (other ? ownElements(other).map(elementKey) : [])))
+  return { ...spec, kept: own.filter((element) => !needed.has(elementKey(element))) }
 }
 
 /** An address of our pool is not, unless a network of the same range has it, too. No record is read for that. */
@@ -225,24 +215,17 @@ async function bringDeviceHome(
 ): Promise<readonly CniError[]> {
   const { device } = spec
   if (device === undefined || device.driver !== undefined) return []
-  const moved = { ...spec, device }
-  const deadlineMs = Date.now() + 2000
-  for (;;) {
-    const [host, pod] = await Promise.all([
-      lookAtHost(machine, 'all').then(({ links }) => links),
-      netns && lookAtPod(machine, netns).then((seen) => seen.pod.links),
-    ])
-    const { ops, missing, isAwaited, isStuck } = homecomingOf(moved, host, pod)
-    // The kernel brings a device of the machine home when nothing uses the namespace any more.
-    if (isAwaited && Date.now() < deadlineMs) {
-      await new Promise((resolve) => setTimeout(resolve, 50))
-      continue
-    }
-    if (isStuck && missing !== undefined) return [new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', missing)]
-    if (missing !== undefined && device.mac !== '') process.stderr.write(`trestle: ${missing}\n`)
-    const { errors } = await machine.run(stepsToRemove(ops), { netns, goesOn: true })
-    return errors
+  const look = async () => {
+    const [host, inPod] = await Promise.all([lookAtHost(machine, 'all'), netns && lookAtPod(machine, netns)])
+    return homecomingOf({ ...spec, device }, host.links, inPod?.pod.links)
   }
+  let home = await look()
+  // The kernel brings a device of the machine home when nothing uses the namespace any more.
+  for (const untilMs = Date.now() + 2000; home.isAwaited && Date.now() < untilMs; home = await look()) await sleep(50)
+  const { ops, missing, isStuck } = home
+  if (isStuck && missing !== undefined) return [new CniError(Code.cleanupIncomplete, 'cleanup-incomplete', missing)]
+  if (missing !== undefined && device.mac !== '') process.stderr.write(`trestle: ${missing}\n`)
+  return (await machine.run(stepsToRemove(ops), { netns, goesOn: true })).errors
 }
 
 /** The delegated plugin's DEL, with the configuration of its ADD. It comes behind all of our own. */

@@ -64,12 +64,8 @@ export async function writeIntent({ id, conf, netns }: Claim, context: Context):
     }
     if (pending !== undefined) await removeBefore(pending, context)
   }
-  throw new CniError(
-    Code.tryAgainLater,
-    'attachment-busy',
-    `${id.ifName} of container ${id.containerId} is worked on by other calls`,
-    { details: 'the runtime tries again' },
-  )
+  const message = `${id.ifName} of container ${id.containerId} is worked on by other calls`
+  throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
 }
 
 /** Of a record that was found again by its link: whether the pod of this call has no such interface. */
