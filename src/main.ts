@@ -11,7 +11,7 @@ import { nowMs } from './process/clock.ts'
 import { loadBundle, ownTypes } from './process/executable.ts'
 import { removeCallFiles } from './process/killed-calls.ts'
 import { workMs } from './process/machine.ts'
-import { readStdin, reportIgnoredWords, writeAll } from './process/stdio.ts'
+import { readStdin, writeAll } from './process/stdio.ts'
 import { openRecorder, type Recorder } from './recording/recorder.ts'
 import { type Edge, warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { verbsOf } from './verbs/verbs.ts'
@@ -79,7 +79,6 @@ function leaveWith({ stdout, bytes, exitCode, takeBack }: CallOutput, edge: Edge
     else takeBack().then(end, end)
     return
   }
-  if (exitCode !== 0) reportIgnoredWords()
   exit(exitCode)
 }
 

@@ -3,7 +3,7 @@
 
 import { asPrefix, bitsOf, familyOf } from '../cni/addresses.ts'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
-import { asObject, type JsonObject } from '../cni/json.ts'
+import { asObject, defined, type JsonObject } from '../cni/json.ts'
 import type { Machine } from '../process/machine.ts'
 import type { Output } from '../process/runner.ts'
 import { batchLine } from './batch.ts'
@@ -18,31 +18,35 @@ import { readQueue, readTcAnswers } from './queues.ts'
 /** A batch takes no -6: the root prefix tells the family, and with one table named IPv4 is always meant. */
 const allRoutes = ['route show table all root 0.0.0.0/0\n', 'route show table all root ::/0\n']
 
+/** Numbers in place of names, JSON, all details; on after a link that is not there. */
+const ipArgs = ['-N', '-j', '-d', '-force', '-batch', '-']
+
 /** Links of the host with their addresses: those of `names` that are there, or all. `routes`: all routes, too. */
 export async function lookAtHost(machine: Machine, names: readonly string[] | 'all', routes = false): Promise<Place> {
   if (names.length === 0 && !routes) return { links: new Map(), routes: [] }
-  const links = names === 'all' ? ['addr show\n'] : names.map((name) => batchLine(['addr', 'show', 'dev', name]))
-  const stdin = [...links, ...(routes ? allRoutes : [])].join('')
-  const output = await machine.ask({ file: 'ip', args: ['-N', '-j', '-d', '-force', '-batch', '-'], stdin })
-  requireSeen(output, 'ip')
-  const documents = readDocuments(output.stdout)
+  const documents = await askHost(machine, names, routes ? allRoutes : [])
   return { links: readLinks(documents), routes: readRoutes(documents) }
 }
 
+/** An address that the host cannot reach is an answer as well (net/ipv4/fib_semantics.c). */
+const noWay = /^RTNETLINK answers: (Network is unreachable|No route to host|Permission denied|Invalid argument)$/m
+
 /** The host's links, and the link by which the host would send packets to each address. */
 export async function lookForWays(machine: Machine, names: readonly string[] | 'all', addresses: readonly string[]) {
-  const links = names === 'all' ? ['addr show\n'] : names.map((name) => batchLine(['addr', 'show', 'dev', name]))
-  const stdin = [...links, ...addresses.map((address) => batchLine(['route', 'get', address]))].join('')
-  const output = await machine.ask({ file: 'ip', args: ['-N', '-j', '-d', '-force', '-batch', '-'], stdin })
-  // An address that the host cannot reach is an answer as well (net/ipv4/fib_semantics.c).
-  const noWay = /^RTNETLINK answers: (Network is unreachable|No route to host|Permission denied|Invalid argument)$/m
-  if (!noWay.test(output.stderr)) requireSeen(output, 'ip')
-  const documents = readDocuments(output.stdout)
+  const queries = addresses.map((address) => batchLine(['route', 'get', address]))
+  const documents = await askHost(machine, names, queries, noWay)
   const ways = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
   return {
     host: { links: readLinks(documents), routes: [] } satisfies Place,
     ways: new Map(ways.map((entry) => [text(entry['dst']), text(entry['dev'])])),
   }
+}
+
+async function askHost(machine: Machine, names: readonly string[] | 'all', queries: readonly string[], fine?: RegExp) {
+  const links = names === 'all' ? ['addr show\n'] : names.map((name) => batchLine(['addr', 'show', 'dev', name]))
+  const output = await machine.ask({ file: 'ip', args: ipArgs, stdin: [...links, ...queries].join('') })
+  if (!fine?.test(output.stderr)) requireSeen(output, 'ip')
+  return readDocuments(output.stdout)
 }
 
 interface PodQuestion {
@@ -71,11 +75,9 @@ export async function lookAtPod(
   const queries = ['addr show\n', ...allRoutes, ...(ruleFamilies.includes(4) ? ['rule show\n'] : [])].join('')
   const [all, rules6] = await Promise.all([
     keys.length === 0
-      ? inside(['ip', '-N', '-j', '-d', '-force', '-batch', '-'], queries)
+      ? inside(['ip', ...ipArgs], queries)
       : inside(['sh', '-c', sysctlsThenIp], `${keys.join('\n')}\n\n${queries}`),
-    ruleFamilies.includes(6)
-      ? inside(['ip', '-6', '-N', '-j', '-d', '-force', '-batch', '-'], 'rule show\n')
-      : undefined,
+    ruleFamilies.includes(6) ? inside(['ip', '-6', ...ipArgs], 'rule show\n') : undefined,
   ])
   requireSeen(all, 'ip in the pod')
   if (rules6 !== undefined) requireSeen(rules6, 'ip in the pod')
@@ -132,7 +134,7 @@ export async function lookAtVlans(machine: Machine): Promise<ReadonlyMap<string,
   return new Map(ports.map(({ ifname, vlans }) => [ifname, vlans.flatMap(idsOf)]))
 }
 
-/** With -force a batch goes on after a link that is not there. Throws CniError 100 where something was not seen. */
+/** Throws CniError 100 where something was not seen that may be there. */
 function requireSeen(output: Output, what: string): void {
   if (output.code !== 0 && reasonOf(output.stderr) !== 'absent') throw notSeen(what, output)
 }
@@ -156,17 +158,15 @@ export function readDocuments(stdout: string): readonly JsonObject[] {
 }
 
 export function readLinks(documents: readonly JsonObject[]): ReadonlyMap<string, ObservedLink> {
-  return new Map(
-    documents.filter((entry) => 'ifname' in entry).map((entry) => [text(entry['ifname']), readLink(entry)]),
-  )
+  const entries = documents.filter((entry) => 'ifname' in entry)
+  return new Map(entries.map((entry) => [text(entry['ifname']), readLink(entry)]))
 }
 
 function readLink(entry: JsonObject): ObservedLink {
   const info = asObject(entry['linkinfo'])
   const [data, port] = [asObject(info['info_data']), asObject(info['info_slave_data'])]
-  const flags = Array.isArray(entry['flags']) ? entry['flags'] : []
-  const addresses = Array.isArray(entry['addr_info']) ? (entry['addr_info'] as JsonObject[]) : []
-  const given = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value })
+  const flags = listOf(entry['flags'])
+  const addresses = listOf(entry['addr_info']).map(asObject)
   return {
     name: text(entry['ifname']),
     index: Number(entry['ifindex'] ?? 0),
@@ -178,19 +178,19 @@ function readLink(entry: JsonObject): ObservedLink {
     allmulti: flags.includes('ALLMULTI'),
     // ip does not print a queue length of 0 (iproute2 ip/ipaddress.c, print_queuelen).
     txQLen: Number(entry['txqlen'] ?? 0),
-    addresses: addresses
-      .filter((each) => 'local' in each)
-      .map((each) => `${text(each['local'])}/${text(each['prefixlen'])}`),
-    ...given('kind', info['info_kind']),
-    ...given('macvlanMode', info['info_kind'] === 'macvlan' ? data['mode'] : undefined),
-    ...given('vlanFiltering', data['vlan_filtering'] === undefined ? undefined : Boolean(data['vlan_filtering'])),
-    ...given('master', entry['master']),
-    ...given('masterKind', info['info_slave_kind']),
-    ...given('alias', entry['ifalias']),
-    ...given('hairpin', port['hairpin']),
-    ...given('isolated', port['isolated']),
-    ...given('peerIndex', entry['link_index']),
-    ...given('on', entry['link']),
+    addresses: addresses.flatMap((each) => ('local' in each ? `${each['local']}/${each['prefixlen']}` : [])),
+    ...(defined({
+      kind: info['info_kind'],
+      macvlanMode: info['info_kind'] === 'macvlan' ? data['mode'] : undefined,
+      vlanFiltering: data['vlan_filtering'] === undefined ? undefined : Boolean(data['vlan_filtering']),
+      master: entry['master'],
+      masterKind: info['info_slave_kind'],
+      alias: entry['ifalias'],
+      hairpin: port['hairpin'],
+      isolated: port['isolated'],
+      peerIndex: entry['link_index'],
+      on: entry['link'],
+    }) as object),
   }
 }
 
@@ -199,27 +199,25 @@ export function readRoutes(documents: readonly JsonObject[]): readonly ObservedR
 }
 
 function readRoute(entry: JsonObject): readonly ObservedRoute[] {
-  const hops = Array.isArray(entry['nexthops']) ? (entry['nexthops'] as JsonObject[]) : [entry]
-  const metrics = Array.isArray(entry['metrics']) ? asObject(entry['metrics'][0]) : {}
-  const given = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value })
+  const hops = 'nexthops' in entry ? listOf(entry['nexthops']).map(asObject) : [entry]
+  const { mtu, advmss } = asObject(listOf(entry['metrics'])[0])
   return hops.map((hop) => {
     const gw = hop['gateway'] ?? asObject(hop['via'])['host']
     // Only IPv6 routes have a `pref` (RTA_PREF): it tells the family of `default`.
     const isIpv6 = 'pref' in entry || familyOf(text(gw)) === 6
     const dst = text(entry['dst'])
+    const isAdvertised = ['9', 'ra'].includes(text(entry['protocol'])) ? true : undefined
+    const [scope, priority, src] = [scopeNumber(entry['scope']), entry['metric'], entry['prefsrc']]
     return {
       dst: dst === 'default' ? (isIpv6 ? '::/0' : '0.0.0.0/0') : asPrefix(dst),
       table: Number(entry['table'] ?? mainTable),
-      ...given('gw', gw),
-      ...given('dev', hop['dev']),
-      ...given('priority', entry['metric']),
-      ...given('src', entry['prefsrc']),
-      ...given('scope', scopeNumber(entry['scope'])),
-      ...given('mtu', metrics['mtu']),
-      ...given('advmss', metrics['advmss']),
-      ...given('isAdvertised', ['9', 'ra'].includes(text(entry['protocol'])) ? true : undefined),
+      ...(defined({ gw, dev: hop['dev'], priority, src, scope, mtu, advmss, isAdvertised }) as object),
     }
   })
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }
 
 /** 0, which is `global`, is no scope worth repeating. */

@@ -5,7 +5,7 @@
 import { constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniError, Code, printable } from '../cni/errors.ts'
+import { CniError, Code } from '../cni/errors.ts'
 import { type Deadline, nowMs } from './clock.ts'
 
 /** The largest real configuration is a GC of a full node, 0.1 MiB. */
@@ -39,20 +39,17 @@ function nonBlocking(fd: number): number {
 }
 
 async function readRest(input: Input, { endsAtMs, signal }: Deadline): Promise<string> {
-  reportIgnoredWords()
   let pauseMs = 1
   do {
     await sleep(pauseMs)
     pauseMs = Math.min(pauseMs * 2, 8)
+    const details = `${input.bytes} bytes had come; the caller has to close its end after the configuration`
     if (signal?.aborted) {
       const message = 'interrupted by a signal while the configuration was read from stdin'
-      const details = `${input.bytes} bytes had come; nothing was changed`
       throw new CniError(Code.interrupted, 'call-interrupted', message, { details })
     }
-    if (nowMs() > endsAtMs) {
-      const details = `${input.bytes} bytes had come; the caller has to close its end after the configuration`
+    if (nowMs() > endsAtMs)
       throw new CniError(Code.ioFailure, 'stdin-not-closed', 'stdin did not end in time', { details })
-    }
   } while (!readAvailable(input))
   return Buffer.concat(input.chunks).toString('utf8')
 }
@@ -73,12 +70,8 @@ function readAvailable(input: Input): boolean {
     if (size === 0) return true
     input.bytes += size
     input.chunks.push(chunk.subarray(0, size))
-    if (input.bytes > limitBytes)
-      throw new CniError(
-        Code.ioFailure,
-        'stdin-too-long',
-        `the configuration on stdin is longer than ${limitBytes} bytes`,
-      )
+    const message = `the configuration on stdin is longer than ${limitBytes} bytes`
+    if (input.bytes > limitBytes) throw new CniError(Code.ioFailure, 'stdin-too-long', message)
   }
 }
 
@@ -94,16 +87,4 @@ export function writeAll(fd: number, text: string | Uint8Array): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
     }
   }
-}
-
-let isReported = false
-
-/** With CNI_COMMAND in a person's shell `trestle lint FILE` is a runtime's call: said once, on a terminal. */
-export function reportIgnoredWords(): void {
-  const words = process.argv.slice(2)
-  // Not imported at the top: the start-up snapshot goes without it.
-  if (isReported || words.length === 0 || !process.getBuiltinModule('node:tty').isatty(0)) return
-  isReported = true
-  const notice = `trestle: CNI_COMMAND is set, so this is a runtime's call: "${words.join(' ')}" is ignored`
-  process.stderr.write(printable(`${notice}, the configuration is read from standard input; unset CNI_COMMAND\n`))
 }

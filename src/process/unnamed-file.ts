@@ -5,46 +5,63 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, statfsSync, writeSync } from 'node:fs'
 
-interface UnnamedFile {
-  readonly fd: number
-  /** All of it, as text; undefined past `limitBytes`, and empty once it is closed. */
-  readonly read: (limitBytes: number) => string | undefined
-  /** What it holds by now, 0 once it is closed. */
-  readonly bytes: () => number
-  /** May come twice: a process that could not be started has an error and an end. */
-  readonly close: () => void
-}
-
 /** O_TMPFILE, which node:fs does not name (include/uapi/asm-generic/fcntl.h). */
 const unnamed = 0o20000000 | constants.O_DIRECTORY
 
 /** Room that an output has from the start: what a tool has to say on a full file system is shorter as a rule. */
 const reserved = Buffer.alloc(4096)
 
-/**
- * A file on the file system of `directory`, of mode 600: an input that holds `text`, or without one an output.
- * Undefined where there can be none, or is no room.
- */
-export function openUnnamed(directory: string, text?: string): UnnamedFile | undefined {
-  let fd: number | undefined
-  try {
-    fd = openSync(directory, constants.O_RDWR | unnamed, 0o600)
-    writeAt0(fd, text === undefined ? reserved : Buffer.from(text))
-    return unnamedFile(fd)
-  } catch {
-    if (fd !== undefined) closeSync(fd)
-    return undefined
+/** A file of mode 600. Read and written at positions: the descriptor's own is the process's, which begins at 0. */
+class UnnamedFile {
+  readonly fd: number
+  #isOpen = true
+
+  constructor(fd: number) {
+    this.fd = fd
+  }
+
+  write(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) at += writeSync(this.fd, bytes, at, bytes.length - at, at)
+  }
+
+  /** What it holds by now, 0 once it is closed. */
+  bytes(): number {
+    return this.#isOpen ? fstatSync(this.fd).size : 0
+  }
+
+  /** All of it, as text; undefined past `limitBytes`, and empty once it is closed. */
+  read(limitBytes: number): string | undefined {
+    const size = this.bytes()
+    if (size > limitBytes) return undefined
+    const bytes = Buffer.alloc(size)
+    let at = 0
+    for (let read = 1; at < size && read > 0; at += read) read = readSync(this.fd, bytes, at, size - at, at)
+    // The room that was not needed is zeros.
+    const end = at > reserved.length ? at : bytes.indexOf(0)
+    return bytes.toString('utf8', 0, end === -1 ? at : end)
+  }
+
+  /** May come twice: a process that could not be started has an error and an end. */
+  close(): void {
+    if (this.#isOpen) closeSync(this.fd)
+    this.#isOpen = false
   }
 }
 
-function unnamedFile(fd: number): UnnamedFile {
-  let isOpen = true
-  const close = () => {
-    if (isOpen) closeSync(fd)
-    isOpen = false
+/**
+ * A file on the file system of `directory`: an input that holds `text`, or without one an output. Undefined where there
+ * can be none, or is no room.
+ */
+export function openUnnamed(directory: string, text?: string): UnnamedFile | undefined {
+  let file: UnnamedFile | undefined
+  try {
+    file = new UnnamedFile(openSync(directory, constants.O_RDWR | unnamed, 0o600))
+    file.write(text === undefined ? reserved : Buffer.from(text))
+    return file
+  } catch {
+    file?.close()
+    return undefined
   }
-  const bytes = () => (isOpen ? fstatSync(fd).size : 0)
-  return { fd, read: (limitBytes) => (isOpen ? readFrom(fd, limitBytes) : ''), bytes, close }
 }
 
 /**
@@ -57,11 +74,8 @@ export function openStandardFiles(
   { input, limitBytes }: { readonly input: string | undefined; readonly limitBytes: number },
 ): readonly (UnnamedFile | undefined)[] {
   if (!hasRoom(directory, 4 * limitBytes)) return []
-  return [
-    input === undefined ? undefined : openUnnamed(directory, input),
-    openUnnamed(directory),
-    openUnnamed(directory),
-  ]
+  const stdin = input === undefined ? undefined : openUnnamed(directory, input)
+  return [stdin, openUnnamed(directory), openUnnamed(directory)]
 }
 
 /** A file system without a limit of its own (tmpfs with size=0) has no blocks. */
@@ -88,33 +102,5 @@ export function watchSize(
   onTooMuch: () => void,
 ): NodeJS.Timeout | undefined {
   if (files.every((file) => file === undefined)) return undefined
-  const look = () => {
-    if (files.some((file) => file !== undefined && file.bytes() > limitBytes)) onTooMuch()
-  }
-  return setInterval(look, measureMs)
-}
-
-/** At positions, as everything here: the descriptor's own is the process's, which begins at 0. */
-function writeAt0(fd: number, bytes: Buffer): void {
-  for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, bytes.length - at, at)
-}
-
-function readFrom(fd: number, limitBytes: number): string | undefined {
-  const { size } = fstatSync(fd)
-  if (size > limitBytes) return undefined
-  const bytes = Buffer.alloc(size)
-  let at = 0
-  while (at < size) {
-    const read = readSync(fd, bytes, at, size - at, at)
-    if (read === 0) break
-    at += read
-  }
-  return bytes.toString('utf8', 0, endOf(bytes, at))
-}
-
-/** Where what was printed ends: the room that was not needed is zeros. */
-function endOf(bytes: Buffer, size: number): number {
-  if (size > reserved.length) return size
-  const end = bytes.indexOf(0)
-  return end === -1 ? size : end
+  return setInterval(() => files.some((file) => file && file.bytes() > limitBytes) && onTooMuch(), measureMs)
 }
