@@ -79,7 +79,7 @@ export const idsOfCode = {
     'cleanup-not-recorded',
   ],
   notAvailable: [
-    ...['not-ready-state', 'not-ready-capability', 'not-ready-tool', 'not-ready-pool'],
+    ...['not-ready-state', 'not-ready-tool', 'not-ready-pool'],
     ...['not-ready-ipam'],
     ...['api-server-unknown', 'needs-root', 'try-not-possible', 'replay-not-possible'],
   ],

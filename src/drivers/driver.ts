@@ -27,8 +27,6 @@ export interface Device {
   readonly carries?: readonly string[]
   /** Names, where the configuration means several links. */
   readonly several?: readonly string[]
-  /** A link whose alias is the name that was asked for: it came back from a pod under another one. */
-  readonly strayed?: string
   /** A driver that leaves the device to a program (DPDK): there is no link. */
   readonly driver?: string
 }

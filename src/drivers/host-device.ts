@@ -160,11 +160,11 @@ function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentId, hasPo
 }
 
 function usableDevice(query: DeviceQuery, device: Device | undefined): ObservedLink {
-  const { link, several = [], isUplink, carries = [], strayed } = device ?? {}
+  const { link, several = [], isUplink, carries = [] } = device ?? {}
   const asked = query.key === 'device' ? (query.value ?? '') : `${query.key} ${query.value ?? ''}`
   if (several.length > 0)
     throw unusable(asked, `has several interfaces: ${several.join(', ')}`, 'name one of them: "device"')
-  if (link === undefined) throw missingDevice(query, strayed)
+  if (link === undefined) throw missingDevice(query)
   const { name, master } = link
   if (name === 'lo') throw unusable(name, 'is the loopback interface', 'use an interface of the machine')
   if (isPodLinkName(name)) throw unusable(name, 'is the end of a pod of trestle', 'use an interface of the machine')
@@ -177,10 +177,9 @@ function usableDevice(query: DeviceQuery, device: Device | undefined): ObservedL
   return link
 }
 
-function missingDevice({ key, value = '' }: DeviceQuery, strayed?: string): CniError {
-  const back = strayed === undefined ? '' : `${strayed} came from there: ip link set ${strayed} name ${value}; `
+function missingDevice({ key, value = '' }: DeviceQuery): CniError {
   return new CniError(Code.invalidConfig, 'device-not-there', `${key}: the node has no interface for ${value}`, {
-    details: `${back}see what it has: ip -br link; a device of another driver or namespace is not on the list`,
+    details: `see what it has: ip -d link; one that came back from a pod under another name has the alias ${value}`,
   })
 }
 

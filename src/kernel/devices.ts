@@ -36,10 +36,7 @@ export async function findDevice(machine: Machine, query: DeviceQuery): Promise<
   const names = key === 'device' ? [value] : key === 'hwaddr' ? linksOfMac(links, value) : linksOfDevice(query)
   const [name = value] = names
   const link = links.get(name)
-  if (link === undefined) {
-    const strayed = key === 'device' ? [...links.values()].find(({ alias }) => alias === value)?.name : undefined
-    return { name, ...defined({ strayed }) }
-  }
+  if (link === undefined) return { name }
   const carries = [...links.values()].filter(({ on, kind }) => on === name && kind !== 'veth').map((each) => each.name)
   return { name, link, isUplink: isUplink(name), carries, ...(names.length > 1 ? { several: names } : {}) }
 }

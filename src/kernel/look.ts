@@ -8,12 +8,11 @@ import type { Machine } from '../process/machine.ts'
 import type { Output } from '../process/runner.ts'
 import { batchLine } from './batch.ts'
 import { readTable } from './elements.ts'
-import { reasonOf, refusalHint } from './messages.ts'
+import { cureOf, reasonOf } from './messages.ts'
 import type { OpenNetns } from './netns.ts'
 import { type TableFamily, tableName } from './nft-table.ts'
-import type { ObservedLink, ObservedQueue, ObservedRoute, ObservedRule, ObservedTable, Place } from './observed.ts'
+import type { ObservedLink, ObservedRoute, ObservedRule, ObservedTable, Place } from './observed.ts'
 import { linkScope, mainTable } from './operation.ts'
-import { readQueue, readTcAnswers } from './queues.ts'
 
 /** A batch takes no -6: the root prefix tells the family, and with one table named IPv4 is always meant. */
 const allRoutes = ['route show table all root 0.0.0.0/0\n', 'route show table all root ::/0\n']
@@ -99,51 +98,15 @@ export async function lookAtTable(machine: Machine, family: TableFamily): Promis
   throw notSeen('nft', output)
 }
 
-/** Queues of links. tc prints a line for each filter question and none for a link that is gone: each is asked alone then. */
-export async function lookAtQueues(
-  machine: Machine,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, ObservedQueue>> {
-  const filterQuery = (name: string) => batchLine(['filter', 'show', 'dev', name, 'parent', 'ffff:'])
-  const ask = async (stdin: string) => {
-    const output = await machine.ask({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin })
-    requireSeen(output, 'tc')
-    return readTcAnswers(output.stdout)
-  }
-  const [qdiscs = [], ...filters] = await ask(`qdisc show\n${names.map(filterQuery).join('')}`)
-  const queues = new Map<string, ObservedQueue>()
-  for (const [at, name] of names.entries()) {
-    const own = qdiscs.filter(({ dev }) => dev === name)
-    const isFiltered = own.some(({ kind }) => kind === 'ingress')
-    const found = filters.length === names.length ? filters[at] : isFiltered ? (await ask(filterQuery(name)))[0] : []
-    queues.set(name, readQueue([...own, ...(found ?? [])]))
-  }
-  return queues
-}
-
-/** VLAN ids of every bridge port. */
-export async function lookAtVlans(machine: Machine): Promise<ReadonlyMap<string, readonly number[]>> {
-  const output = await machine.ask({ file: 'bridge', args: ['-j', 'vlan', 'show'] })
-  requireSeen(output, 'bridge')
-  const ports = JSON.parse(output.stdout || '[]') as readonly {
-    ifname: string
-    vlans: readonly { vlan: number; vlanEnd?: number }[]
-  }[]
-  const idsOf = ({ vlan, vlanEnd = vlan }: { vlan: number; vlanEnd?: number }) =>
-    Array.from({ length: vlanEnd - vlan + 1 }, (_, at) => vlan + at)
-  return new Map(ports.map(({ ifname, vlans }) => [ifname, vlans.flatMap(idsOf)]))
-}
-
 /** Throws CniError 100 where something was not seen that may be there. */
-function requireSeen(output: Output, what: string): void {
+export function requireSeen(output: Output, what: string): void {
   if (output.code !== 0 && reasonOf(output.stderr) !== 'absent') throw notSeen(what, output)
 }
 
 function notSeen(what: string, { stderr, code }: Output): CniError {
-  const hint = refusalHint(stderr)
-  const reason = `${oneLine(stderr) || `exit status ${code}`}${hint?.note ?? ''}`
-  return new CniError(Code.commandFailed, 'network-not-seen', `cannot look at the network with ${what}: ${reason}`, {
-    details: `${stderr}${hint?.details ?? ''}`,
+  const message = `cannot look at the network with ${what}: ${oneLine(stderr) || `exit status ${code}`}`
+  return new CniError(Code.commandFailed, 'network-not-seen', message, {
+    details: `${stderr}${cureOf(reasonOf(stderr))}`,
   })
 }
 

@@ -2,7 +2,6 @@
 // What the stderr of ip, tc, bridge, nft and sysctl means. Tools run with LC_ALL=C, so the kernel's reasons are in English
 // (strerror(3), and the extended messages of netlink).
 
-import { readFileSync } from 'node:fs'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
 import type { Op } from './operation.ts'
 
@@ -51,11 +50,10 @@ export function commandError(failed: {
   const { command, op, stderr, code, signal, whys } = failed
   const reason = reasonOf(stderr)
   const what = op?.why ?? (whys.length === 1 ? whys[0] : `run ${command}`)
-  const hint = refusalHint(stderr)
   const said = firstReason(stderr) || (signal ? `ended by ${signal}` : `exit status ${code}`)
-  const lines = [`${command}: ${stderr.trim() || said}`, hint?.details ?? '', cureOf(op, reason)]
-  return new CommandError(`could not ${what}: ${said}${hint?.note ?? ''}`, {
-    details: lines.filter(Boolean).join('\n'),
+  const cure = cureOf(reason, op)
+  return new CommandError(`could not ${what}: ${said}`, {
+    details: `${command}: ${stderr.trim() || said}${cure && `\n${cure}`}`,
     op,
     reason,
   })
@@ -68,7 +66,10 @@ function firstReason(stderr: string): string {
   return oneLine(said.replace(/^(?:RTNETLINK answers|Error): /, '').replace(/^\/dev\/stdin:\d+:[\d-]+: Error: /, ''))
 }
 
-function cureOf(op: Op | undefined, reason: Reason | undefined): string {
+/** What to do, as far as the reason tells. */
+export function cureOf(reason: Reason | undefined, op?: Op): string {
+  if (reason === 'denied')
+    return 'trestle needs CAP_NET_ADMIN and CAP_SYS_ADMIN (nsenter): give them to the container runtime that calls'
   if (reason === 'ipv6-off')
     return 'IPv6 is switched off (net.ipv6.conf.*.disable_ipv6); take the IPv6 range out, or switch it on'
   if (reason === 'too-old') return 'this nft cannot read from a socket: update nftables to 1.0.2 or newer'
@@ -77,34 +78,4 @@ function cureOf(op: Op | undefined, reason: Reason | undefined): string {
   if (op?.kind === 'sysctl.set' && op.place === 'pod')
     return 'there is no such key in the pod, or it is a key that is read-only in a pod: those of the whole machine'
   return ''
-}
-
-// Capabilities: a refusal of permission is explained by the one that this process lacks.
-
-const capabilities = [
-  { name: 'CAP_NET_ADMIN', bit: 12n, use: 'ip, tc, bridge, nft and the network sysctls need to change anything' },
-  { name: 'CAP_SYS_ADMIN', bit: 21n, use: "nsenter needs to enter the pod's network namespace" },
-] as const
-
-/** The capabilities of these two that this process lacks (bits of CapEff: include/uapi/linux/capability.h). */
-export function missingCapabilities(): readonly { readonly name: string; readonly details: string }[] {
-  let effective: bigint
-  try {
-    const status = readFileSync('/proc/self/status', 'latin1')
-    effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? 'ffffffffffffffff'}`)
-  } catch {
-    return []
-  }
-  const missing = capabilities.filter(({ bit }) => ((effective >> bit) & 1n) === 0n)
-  return missing.map(({ name, use }) => {
-    return { name, details: `trestle runs without ${name}, which ${use}; give it to the container runtime that calls` }
-  })
-}
-
-/** Why permission was refused. Only setns(2) needs CAP_SYS_ADMIN. */
-export function refusalHint(stderr: string): { readonly note: string; readonly details: string } | undefined {
-  if (!/Operation not permitted|Permission denied|\bEPERM\b|\bEACCES\b/i.test(stderr)) return undefined
-  const needed = stderr.includes('reassociate to namespace') ? 'CAP_SYS_ADMIN' : 'CAP_NET_ADMIN'
-  const missing = missingCapabilities().find(({ name }) => name === needed)
-  return missing && { note: ` (${missing.name} is missing)`, details: missing.details }
 }

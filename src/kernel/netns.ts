@@ -77,15 +77,6 @@ export function netnsState(identity: NetnsIdentity): 'live' | 'gone' | 'unknown'
   }
 }
 
-/** Whether the path is a namespace now, whichever one. */
-export function isNetnsThere(path: string): boolean {
-  try {
-    return path !== '' && statfsSync(path).type === nsfsMagic
-  } catch {
-    return false
-  }
-}
-
 export function ownPidNamespace(): string {
   return readlinkSync('/proc/self/ns/pid')
 }

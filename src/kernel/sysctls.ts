@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { CniError, Code } from '../cni/errors.ts'
 import { isPodLinkName } from '../drivers/names.ts'
-import { refusalHint } from './messages.ts'
+import { cureOf, reasonOf } from './messages.ts'
 import { forwardingKey, type OpOf } from './operation.ts'
 import { linkNames, readSysctl } from './proc.ts'
 
@@ -41,9 +41,8 @@ function write(key: string, value: string, why: string): void {
     writeFileSync(`/proc/sys/${key}`, value)
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException
-    const hint = refusalHint(message)
-    throw new CniError(Code.commandFailed, 'sysctl-not-set', `could not ${why}: ${code}${hint?.note ?? ''}`, {
-      details: `writing ${value} to /proc/sys/${key}: ${message}${hint ? `; ${hint.details}` : ''}`,
+    throw new CniError(Code.commandFailed, 'sysctl-not-set', `could not ${why}: ${code}`, {
+      details: `writing ${value} to /proc/sys/${key}: ${message}\n${cureOf(reasonOf(message))}`,
       cause,
     })
   }

@@ -8,7 +8,7 @@ import { hostLinkName, ifbName } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
 import { delegate } from '../ipam/delegate.ts'
 import { releaseHostLocal } from '../ipam/host-local-files.ts'
-import { isNetnsThere, netnsState } from '../kernel/netns.ts'
+import { closeNetns, netnsState, openNetnsIfThere } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
 import { markerFile, networkDirectory, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
@@ -71,6 +71,12 @@ function findRecordOf(
       // Its host link may be there for a moment longer.
       (isDead(record) || netnsState(record.netns) === 'gone'),
   )
+}
+
+function isNetnsThere(path: string): boolean {
+  const netns = openNetnsIfThere(path)
+  closeNetns(netns)
+  return netns !== undefined
 }
 
 /** An ADD of the attachment is at work. A removal that another call has begun is taken over. */

@@ -12,7 +12,6 @@ import { hasIpv6 } from '../config/read-config.ts'
 import { capacity, countedAddresses, describeSet, rangeOf } from '../ipam/choose.ts'
 import { delegate, requirePlugin } from '../ipam/delegate.ts'
 import { hostLocalAddresses } from '../ipam/host-local-files.ts'
-import { missingCapabilities } from '../kernel/messages.ts'
 import { nodeAddresses } from '../kernel/proc.ts'
 import { findProgram } from '../process/runner.ts'
 import { isTaken } from '../state/files.ts'
@@ -67,9 +66,6 @@ function requireState({ name }: NetworkConf): void {
 
 /** What an ADD of this configuration runs, also for ports and limits where a capability lets pods ask for them. */
 function requireTools(conf: OwnConf): void {
-  const [missingCapability] = missingCapabilities()
-  if (missingCapability !== undefined)
-    throw notReady('not-ready-capability', `${missingCapability.name} is missing`, missingCapability.details)
   const missing = toolsOf(conf).filter((tool) => findProgram(tool) === undefined)
   if (missing.length === 0) return
   const details =

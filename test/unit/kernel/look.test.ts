@@ -2,7 +2,8 @@
 // Links, routes, rules and VLANs from recorded output of iproute2 6.1 (`ip -N -j -d`).
 
 import { describe, expect, it } from 'vitest'
-import { lookAtPod, lookAtVlans, readDocuments, readLinks, readRoutes } from '../../../src/kernel/look.ts'
+import { lookAtPod, readDocuments, readLinks, readRoutes } from '../../../src/kernel/look.ts'
+import { lookAtVlans } from '../../../src/kernel/queue-look.ts'
 import type { Machine } from '../../../src/process/machine.ts'
 
 const port =

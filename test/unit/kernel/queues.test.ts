@@ -4,7 +4,8 @@
 import { describe, expect, it } from 'vitest'
 import { differencesOf } from '../../../src/kernel/differences.ts'
 import type { QueueOp } from '../../../src/kernel/operation.ts'
-import { queueLines, readQueue, readTcAnswers } from '../../../src/kernel/queues.ts'
+import { readQueue, readTcAnswers } from '../../../src/kernel/queue-look.ts'
+import { queueLines } from '../../../src/kernel/queues.ts'
 
 const bucket: QueueOp = { kind: 'bucket.set', dev: 'v', rateBits: 20_000_000, burstBytes: 100_000 }
 const redirect = { kind: 'redirect.set', dev: 'v', to: 'ifb1' } as const
