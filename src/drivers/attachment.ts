@@ -74,13 +74,9 @@ function removeLinks(devs: readonly string[], group: number): readonly Op[] {
   const [first] = devs
   if (first === undefined) return []
   if (devs.length === 1) return [removeLink(first)]
-  const collected = devs.map((dev): Op => {
-    return setLink('host', dev, { group }, `collect ${dev} for removal`, 'absent')
-  })
-  return [
-    ...collected,
-    { place: 'host', kind: 'group.delete', group, devs, tolerate: 'absent', why: `remove ${devs.join(' and ')}` },
-  ]
+  const collected = devs.map((dev) => setLink('host', dev, { group }, `collect ${dev} for removal`, 'absent'))
+  const why = `remove ${devs.join(' and ')}`
+  return [...collected, { place: 'host', kind: 'group.delete', group, devs, tolerate: 'absent', why }]
 }
 
 /**
@@ -92,10 +88,8 @@ export function everyElement(
   specs: readonly Spec[],
   cluster: Cluster | undefined,
 ): readonly Element[] {
-  const own = [
-    ...networkElements(networks),
-    ...specs.flatMap((spec) => [...sharedElements(spec), ...ownElements(spec)]),
-  ]
+  const ofPods = specs.flatMap((spec) => [...sharedElements(spec), ...ownElements(spec)])
+  const own = [...networkElements(networks), ...ofPods]
   const all = own.length === 0 || cluster === undefined ? own : [...clusterElements(cluster), ...own]
   return [...new Map(all.map((element) => [elementKey(element), element])).values()]
 }

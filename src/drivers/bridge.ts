@@ -115,9 +115,8 @@ export function markBridge(name: string): Op {
 
 /** What holds on the host wherever a network is set up: forwarding, and the settings of a bridge that is there. */
 export function keepNetworkOps({ forwarding, bridge }: NetworkSpec): readonly Op[] {
-  const ops = forwarding.map((family): Op => {
-    const why = `forward IPv${family} packets`
-    return setSysctl('host', forwardingKey(family), '1', 'first', why)
+  const ops = forwarding.map((family) => {
+    return setSysctl('host', forwardingKey(family), '1', 'first', `forward IPv${family} packets`)
   })
   return bridge === undefined ? ops : [...ops, ...keepBridgeOps(bridge)]
 }
@@ -131,16 +130,13 @@ function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
     ...(vlanGateway === undefined ? [] : [ignoreRouters(vlanGateway.name)]),
     setLink('host', name, set, `set the bridge ${name} up`),
   ]
-  const addAddress = (cidr: string): Op => {
-    return addHostAddress(gateway.name, cidr, `add the gateway address ${cidr} to ${gateway.name}`)
-  }
   if (addresses.some((cidr) => familyOf(cidr) === 6)) {
     // The kernel would use its own link-local address only after DAD: the first packets to a pod would be lost.
     const set = { withoutLinkLocal: true } as const
     ops.push(setLink('host', gateway.name, set, `give ${gateway.name} its link-local address at once`))
-    ops.push(addAddress(linkLocalPrefix(gateway.mac)))
+    ops.push(addHostAddress(gateway.name, linkLocalPrefix(gateway.mac)))
   }
-  return [...ops, ...addresses.map(addAddress)]
+  return [...ops, ...addresses.map((cidr) => addHostAddress(gateway.name, cidr))]
 }
 
 export const bridge: Driver<BridgeConf> = { partsOf, networkOf, hostOps }

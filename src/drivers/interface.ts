@@ -14,24 +14,13 @@ export function vethOps(spec: Spec): readonly Op[] {
   const { id, host, pod, port, addresses } = spec
   if (host === undefined || pod === undefined) return []
   const { name, mac, mtu } = host
-  const alias = aliasOf(
-    id,
-    addresses.map(({ address }) => bareAddress(address)),
-  )
+  const bare = addresses.map(({ address }) => bareAddress(address))
   // No link-local address by the kernel: on a bridge port it is of no use, on a routed link it would wait for DAD.
   const withoutLinkLocal = hasIpv6(spec) ? ({ withoutLinkLocal: true } as const) : {}
+  const ends = { name, mac, mtu, ...(port ? { master: port.bridge } : {}), peer: { ...pod, isInPod: true } }
   return [
-    {
-      place: 'host',
-      kind: 'veth.add',
-      name,
-      mac,
-      mtu,
-      ...(port ? { master: port.bridge } : {}),
-      peer: { ...pod, isInPod: true },
-      why: `create ${pod.name} in the pod with ${name} on the host`,
-    },
-    setLink('host', name, { alias, ...withoutLinkLocal }, `mark ${name} as ours`),
+    { place: 'host', kind: 'veth.add', ...ends, why: `create ${pod.name} in the pod with ${name} on the host` },
+    setLink('host', name, { alias: aliasOf(id, bare), ...withoutLinkLocal }, `mark ${name} as ours`),
   ]
 }
 
@@ -94,9 +83,9 @@ export function announceOps({ id, addresses, pod, hasAddressMac }: Spec, dev: st
 /** Duplicate address detection: enhanced, since on a hairpin port the pod hears its own question (RFC 7527). */
 export function detectionOps(spec: Spec): readonly Op[] {
   if (!spec.hasDad || !hasIpv6(spec) || spec.pod === undefined) return []
-  return ['enhanced_dad', 'accept_dad'].map((name): Op => {
+  return ['enhanced_dad', 'accept_dad'].map((name) => {
     const key = `net/ipv6/conf/${spec.pod?.name}/${name}`
-    return setSysctl('pod', key, '1', 'first', `switch duplicate address detection on`)
+    return setSysctl('pod', key, '1', 'first', 'switch duplicate address detection on')
   })
 }
 

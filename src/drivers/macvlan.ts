@@ -29,11 +29,8 @@ function partsOf(conf: MacvlanConf, { id, mac, routes, defaultRoutes, device }: 
 /** Under another name: before Linux 6.14 the kernel also looks for the name in our namespace (net/core/rtnetlink.c). */
 function hostOps({ id, pod, macvlan: on }: Spec): readonly Op[] {
   if (pod === undefined || on === undefined) return []
-  const { mac, mtu } = pod
-  const why = `create ${pod.name} in the pod on ${on.master}`
-  return [
-    { place: 'host', kind: 'macvlan.add', name: temporaryLinkName(id), mac, mtu, ...on, group: podLinkGroup(id), why },
-  ]
+  const made = { name: temporaryLinkName(id), mac: pod.mac, mtu: pod.mtu, ...on, group: podLinkGroup(id) }
+  return [{ place: 'host', kind: 'macvlan.add', ...made, why: `create ${pod.name} in the pod on ${on.master}` }]
 }
 
 function nameOps({ id, pod, macvlan: on }: Spec): readonly Op[] {
@@ -44,30 +41,20 @@ function nameOps({ id, pod, macvlan: on }: Spec): readonly Op[] {
 
 /** By its group: an ADD that was killed or refused the name left it under another one. */
 function undoInPod({ id }: Spec): readonly Op[] {
-  return [
-    {
-      place: 'pod',
-      kind: 'group.delete',
-      group: podLinkGroup(id),
-      devs: [],
-      tolerate: 'absent',
-      why: `remove ${id.ifName} from the pod`,
-    },
-  ]
+  const about = { place: 'pod', tolerate: 'absent', why: `remove ${id.ifName} from the pod` } as const
+  return [{ ...about, kind: 'group.delete', group: podLinkGroup(id), devs: [] }]
 }
 
 function usableMaster(master: Device | undefined, mode: string): ObservedLink {
   const { name = '', link, isWireless = false } = master ?? {}
   if (link === undefined) {
-    const message =
+    const why =
       name === '' ? 'none is given, and no interface has a default route' : `the node has no interface ${name}`
-    const details =
-      'name the interface of the node that the pods are to be on: "master": "eth0"; ip -br link shows them'
-    throw new CniError(Code.invalidConfig, 'master-not-there', `master: ${message}`, { details })
+    const details = 'name the interface of the node that the pods are to be on: "master": "eth0"; see ip -br link'
+    throw new CniError(Code.invalidConfig, 'master-not-there', `master: ${why}`, { details })
   }
   if (name === 'lo') throw unusableMaster(name, 'it is the loopback interface')
-  if (isWireless && mode !== 'passthru')
-    throw unusableMaster(name, 'an access point takes no frames of other MACs from it')
+  if (isWireless && mode !== 'passthru') throw unusableMaster(name, 'an access point takes no frames of other MACs')
   return link
 }
 

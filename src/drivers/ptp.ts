@@ -5,7 +5,6 @@
 import {
   asPrefix,
   bareAddress,
-  bitsOf,
   familyOf,
   includes,
   isSubnet,
@@ -62,16 +61,12 @@ function hostOps(spec: Spec): readonly Op[] {
   const { host, addresses } = spec
   if (host === undefined) return []
   const dev = host.name
-  const addAddress = (cidr: string): Op => {
-    return addHostAddress(dev, cidr, `add ${cidr} to ${dev}`)
-  }
   const ops: Op[] = [...vethOps(spec)]
   // With an address of ours the host can ask for the pod's MAC at once, with a tentative one only after DAD.
-  if (hasIpv6(spec)) ops.push(addAddress(linkLocalPrefix(host.mac)))
+  if (hasIpv6(spec)) ops.push(addHostAddress(dev, linkLocalPrefix(host.mac)))
   for (const { address, gateway } of addresses) {
-    const bits = bitsOf(familyOf(address))
-    const dst = `${bareAddress(address)}/${bits}`
-    if (gateway !== undefined) ops.push(addAddress(`${gateway}/${bits}`))
+    const dst = asPrefix(bareAddress(address))
+    if (gateway !== undefined) ops.push(addHostAddress(dev, asPrefix(gateway)))
     ops.push({ place: 'host', kind: 'route.add', dev, route: { dst }, how: 'replace', why: `route ${dst} to the pod` })
   }
   return ops

@@ -21,30 +21,19 @@ const noBurst = 2 ** 31 - 1
 const leastRateBits = 8
 
 /** The limits, those of the configuration before the runtime's. Throws CniError 7. */
-export function readBandwidth({
-  bandwidth,
-  runtimeConfig,
-}: Pick<RawConfig, 'bandwidth' | 'runtimeConfig'>): BandwidthConf | undefined {
+export function readBandwidth({ bandwidth, runtimeConfig }: RawConfig): BandwidthConf | undefined {
   const isFixed = Object.values(bandwidth ?? {}).some((value) => (value ?? 0) > 0)
   const rates = isFixed ? bandwidth : runtimeConfig?.bandwidth
   if (rates === undefined) return undefined
   const path = isFixed ? ['bandwidth'] : ['runtimeConfig', 'bandwidth']
-  const ingress = readPair(rates, 'ingress', path)
-  const egress = readPair(rates, 'egress', path)
-  const conf: BandwidthConf = defined({
-    ingressRate: ingress.rate,
-    ingressBurst: ingress.burst,
-    egressRate: egress.rate,
-    egressBurst: egress.burst,
-  })
+  const [ingressRate, ingressBurst] = readPair(rates, 'ingress', path)
+  const [egressRate, egressBurst] = readPair(rates, 'egress', path)
+  const conf: BandwidthConf = defined({ ingressRate, ingressBurst, egressRate, egressBurst })
   return Object.keys(conf).length === 0 ? undefined : conf
 }
 
-function readPair(
-  rates: Rates,
-  way: 'ingress' | 'egress',
-  path: KeyPath,
-): { rate: number | undefined; burst: number | undefined } {
+/** Rate and burst, where they are given. */
+function readPair(rates: Rates, way: 'ingress' | 'egress', path: KeyPath) {
   const rate = rates[`${way}Rate`] ?? 0
   const given = rates[`${way}Burst`] ?? 0
   const burst = given >= noBurst ? 0 : given
@@ -56,7 +45,7 @@ function readPair(
     const hint = `use bits per second, from ${leastRateBits} on, or leave it out`
     throw notA([...path, `${way}Rate`], rate, { id: 'rate-too-low', what: 'a rate that the kernel can keep', hint })
   }
-  return { rate: rate || undefined, burst: burst || undefined }
+  return [rate || undefined, burst || undefined] as const
 }
 
 /** The limits of an attachment; undefined where there are none. `link`: the host end, with its MTU. */
@@ -122,12 +111,10 @@ export const bandwidth: Feature = {
     // Without its link: the name is another pod's by now.
     if (limits === undefined || chained === undefined || limits.link === '') return []
     const { link: dev, ingress, egress } = limits
-    const why = `take the bandwidth limit off ${dev}`
-    const about = { place: 'host', kind: 'queue.delete', dev, tolerate: 'absent', why } as const
-    return [
-      ...(ingress ? [{ ...about, at: 'root' } as const] : []),
-      ...(egress ? [{ ...about, at: 'ingress' } as const] : []),
-    ]
+    const ends = [...(ingress ? (['root'] as const) : []), ...(egress ? (['ingress'] as const) : [])]
+    return ends.map((at) => {
+      return { place: 'host', kind: 'queue.delete', dev, at, tolerate: 'absent', why: `take the limit off ${dev}` }
+    })
   },
 }
 

@@ -10,8 +10,8 @@ import { reasonOf } from '../kernel/messages.ts'
 import { acceptMarkText, acceptPriority, tableName } from '../kernel/nft-table.ts'
 import type { Machine } from '../process/machine.ts'
 import { findProgram } from '../process/runner.ts'
-import { readableText, removeFile, writeText } from '../state/files.ts'
-import { stateRoot } from '../state/layout.ts'
+import { removeFile, writeText } from '../state/files.ts'
+import { readOwnText, stateRoot } from '../state/layout.ts'
 
 /** A chain of somebody else. */
 interface ChainPlace {
@@ -51,7 +51,7 @@ function placesFile(): string {
 
 /** Where the accept was put. */
 export function readAcceptPlaces(): readonly ChainPlace[] {
-  const { places } = parseObject(readableText(placesFile()) ?? '') ?? {}
+  const { places } = parseObject(readOwnText(placesFile()) ?? '') ?? {}
   const isPlace = (place: unknown): place is ChainPlace => {
     const { family, table, chain } = (place ?? {}) as Record<string, unknown>
     return [family, table, chain].every((text) => typeof text === 'string' && /^[^\s"';{}#]+$/.test(text))

@@ -23,15 +23,8 @@ type SysctlMap = Readonly<Record<string, string>>
 export function withoutUnreadArgs(root: JsonObject): JsonObject {
   const args = asObject(root['args'])
   if (root['tuning'] !== undefined || args['cni'] === undefined) return root
-  const {
-    sysctl: _,
-    promisc: _p,
-    mtu: _m,
-    txQLen: _t,
-    allmulti: _a,
-    ...cni
-  } = asObject(args['cni']) as Record<string, unknown>
-  return { ...root, args: { ...args, cni } }
+  const { ips, mac } = asObject(args['cni'])
+  return { ...root, args: { ...args, cni: defined({ ips, mac }) } }
 }
 
 /** What tuning changes; undefined without a `tuning` key. `stdin`: the configuration as it came. Throws CniError 7. */
@@ -79,10 +72,7 @@ function readSysctls(raw: SysctlMap | undefined, ifName: string, path: KeyPath):
 
 /** A key as its path below /proc/sys: dots or slashes, below `net`. IFNAME stands for the pod's interface. */
 function sysctlPath(key: string, ifName: string, path: KeyPath): string {
-  const parts = key
-    .replaceAll('.', '/')
-    .split('/')
-    .filter((part) => part !== '')
+  const parts = key.split(/[./]+/).filter(Boolean)
   const isSafe = !key.includes('..') && parts.every((part) => /^[A-Za-z0-9_@:+-]+$/.test(part))
   if (parts[0] !== 'net' || parts.length < 3 || !isSafe) {
     const hint = 'use a key below net, like "net.ipv4.conf.IFNAME.arp_filter"'

@@ -10,8 +10,8 @@ import type { NetworkConf, PoolIpam, Range } from '../config/network-conf.ts'
 import type { AttachmentId, Lease, PodAddress } from '../drivers/spec.ts'
 import { nodeAddresses } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
-import { readableText, readText, writeText } from '../state/files.ts'
-import { addressesDirectory, networkDirectory } from '../state/layout.ts'
+import { readText, writeText } from '../state/files.ts'
+import { addressesDirectory, networkDirectory, readOwnText } from '../state/layout.ts'
 import { describeRecord } from '../state/records.ts'
 import {
   addressHolder,
@@ -191,7 +191,7 @@ function lastFile(network: string, { ranges }: PlacedSet): string {
 }
 
 function lastAddress(network: string, set: PlacedSet, dataDir: string): string | undefined {
-  return readableText(lastFile(network, set))?.trim() ?? hostLocalLast(dataDir, network, set.index)
+  return readOwnText(lastFile(network, set))?.trim() ?? hostLocalLast(dataDir, network, set.index)
 }
 
 /** With systemd-resolved /etc/resolv.conf is a link. Throws CniError 5. */

@@ -146,7 +146,8 @@ export function removeLink(dev: string, why = `remove ${dev}`): Op {
 }
 
 /** A gateway of ours: without duplicate address detection. */
-export function addHostAddress(dev: string, cidr: string, why = `add ${cidr} to ${dev}`): Op {
+export function addHostAddress(dev: string, cidr: string): Op {
+  const why = `add ${cidr} to ${dev}`
   return { place: 'host', kind: 'address.add', dev, cidr, dad: false, noPrefixRoute: false, why }
 }
 
@@ -156,24 +157,13 @@ export function setSysctl(place: Op['place'], key: string, value: string, when: 
 
 /** `isEmptied`: all of its elements go. */
 export function setTable(table: TableFamily, hasAccept: boolean, isEmptied: boolean): Op {
-  return {
-    place: 'host',
-    kind: 'table.set',
-    table,
-    isEmptied,
-    hasAccept,
-    why: `set up the nft table ${table} ${tableName}`,
-  }
+  const why = `set up the nft table ${table} ${tableName}`
+  return { place: 'host', kind: 'table.set', table, isEmptied, hasAccept, why }
 }
 
 export function deleteTable(table: TableFamily): Op {
-  return {
-    place: 'host',
-    kind: 'table.delete',
-    table,
-    tolerate: 'absent',
-    why: `remove the nft table ${table} ${tableName}`,
-  }
+  const why = `remove the nft table ${table} ${tableName}`
+  return { place: 'host', kind: 'table.delete', table, tolerate: 'absent', why }
 }
 
 /** Elements as operations. */
@@ -184,12 +174,8 @@ export function elementOps(
   const [verb, where] = kind === 'element.add' ? ['add', 'to'] : ['remove', 'from']
   return elements.map((element) => {
     const target = element.value === undefined ? '' : ` -> ${element.value.join(' ')}`
-    return {
-      place: 'host',
-      kind,
-      element,
-      why: `${verb} ${element.key.join(' ')}${target} ${where} nft set ${element.set}`,
-    }
+    const why = `${verb} ${element.key.join(' ')}${target} ${where} nft set ${element.set}`
+    return { place: 'host', kind, element, why }
   })
 }
 

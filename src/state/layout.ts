@@ -20,7 +20,7 @@ import { lstatSync, renameSync } from 'node:fs'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
 import { shortId } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
-import { makeDirectory, namesIn } from './files.ts'
+import { makeDirectory, namesIn, readText } from './files.ts'
 
 /** The environment variable is for tests. */
 export function stateRoot(): string {
@@ -123,6 +123,13 @@ function unusable(directory: string, why: string, cause?: unknown): CniError {
     details: `trestle acts as root on what it says: run as root, and remove it, or when nobody has changed it: chown root; chmod 700`,
     cause,
   })
+}
+
+/** The text of a file of ours. What cannot be read, a directory in its place, say, is set aside. */
+export function readOwnText(path: string): string | undefined {
+  const found = readText(path)
+  if (found === 'unreadable') setAside(path)
+  return found === 'unreadable' ? undefined : found?.text
 }
 
 /** Moves a file that cannot be read out of the way, for `doctor` to show. Never throws. */

@@ -25,7 +25,6 @@ import {
   limitBytes,
   makeDirectory,
   namesIn,
-  readText,
   removeFile,
   sweepTemporaryFiles,
   writeText,
@@ -37,6 +36,7 @@ import {
   networkNames,
   networkParts,
   pendingFile,
+  readOwnText,
   recordName,
   setAside,
   stateRoot,
@@ -99,14 +99,6 @@ export function finishRecord(id: AttachmentId): void {
   }
 }
 
-export function removeFinished(id: AttachmentId): void {
-  removeFile(finishedFile(id))
-}
-
-export function removePending(id: AttachmentId): void {
-  removeFile(pendingFile(id))
-}
-
 /** Removes every record of the attachment. */
 export function forgetRecord(id: AttachmentId): void {
   removeFile(finishedFile(id))
@@ -155,15 +147,15 @@ export function allRecords(): readonly AttachmentRecord[] {
 
 /** How many attachments have a record, without reading any. Chained ones and leases have no link of ours. */
 export function countMainRecords(): number {
-  const isMain = (name: string) => !name.startsWith('.') && name.split(':').length === 2
-  const names = networkNames().flatMap((network) =>
-    ['attachments', 'pending'].flatMap((part) =>
-      namesIn(`${networkDirectory(network)}/${part}`)
-        .filter(isMain)
-        .map((name) => `${network}/${name}`),
-    ),
-  )
-  return new Set(names).size
+  let count = 0
+  for (const network of networkNames()) {
+    const [finished = [], pending = []] = ['attachments', 'pending'].map((part) =>
+      namesIn(`${networkDirectory(network)}/${part}`),
+    )
+    const isMain = (name: string) => !name.startsWith('.') && name.split(':').length === 2
+    count += [...new Set([...finished, ...pending])].filter(isMain).length
+  }
+  return count
 }
 
 function readAll(directory: string): readonly AttachmentRecord[] {
@@ -174,11 +166,10 @@ function readAll(directory: string): readonly AttachmentRecord[] {
 
 /** One that cannot be read is set aside. */
 function readRecord(file: string): AttachmentRecord | undefined {
-  const found = readText(file)
-  if (found === undefined) return undefined
-  const record = found === 'unreadable' ? undefined : decodeRecord(found.text)
-  const name = file.slice(file.lastIndexOf('/') + 1)
-  if (record !== undefined && recordName(record.id) === name) return record
+  const text = readOwnText(file)
+  if (text === undefined) return undefined
+  const record = decodeRecord(text)
+  if (record !== undefined && recordName(record.id) === file.slice(file.lastIndexOf('/') + 1)) return record
   setAside(file)
   return undefined
 }
@@ -257,9 +248,9 @@ export function readNetwork(network: {
   readonly role: 'main' | 'chained'
 }): NetworkSpec | undefined {
   const file = networkFile(network)
-  const found = readText(file)
-  if (found === undefined) return undefined
-  const spec = found === 'unreadable' ? undefined : parseObject(found.text)
+  const text = readOwnText(file)
+  if (text === undefined) return undefined
+  const spec = parseObject(text)
   const isOwn =
     spec?.['format'] === recordFormat &&
     typeof spec['name'] === 'string' &&

@@ -46,8 +46,7 @@ export async function reserveNamedAddress(
 
 /** Whether the reservation of an address is the attachment's. */
 export function holdsAddress(id: AttachmentId, address: string): boolean {
-  const holder = addressHolder(id.network, address)
-  return holder !== undefined && sameId(holder.id, id)
+  return isHeldBy(id, `${addressesDirectory(id.network)}/${address}`)
 }
 
 /** Gives back what this call has reserved a moment ago. */
@@ -91,12 +90,8 @@ export async function reservePorts(
   for (const [name, port] of own) {
     for (const other of (byPort.get(portOf(name)) ?? []).filter((each) => isConflict(name, each))) {
       const holder = holderOf(`${portsDirectory()}/${other}`)
-      if (
-        holder === undefined
-          ? !isTaken(`${portsDirectory()}/${other}`)
-          : sameId(holder.id, id) || (await settleDead(holder))
-      )
-        continue
+      if (holder === undefined && !isTaken(`${portsDirectory()}/${other}`)) continue
+      if (holder !== undefined && (sameId(holder.id, id) || (await settleDead(holder)))) continue
       removeFile(`${portsDirectory()}/${name}`)
       if (holder?.id.containerId !== id.containerId) throw portTaken(port, holder)
       shared.add(port)
@@ -120,46 +115,36 @@ async function reservePort(id: AttachmentId, port: HostPort, settleDead: SettleD
 
 function portTaken({ hostPort, protocol, hostIp }: HostPort, holder: AttachmentRecord | undefined): CniError {
   const where = hostIp === undefined ? '' : ` on ${hostIp}`
-  const who =
-    holder === undefined
-      ? 'an attachment that cannot be read'
-      : `${describeRecord(holder)} (network ${holder.id.network})`
+  const who = holder ? `${describeRecord(holder)} (network ${holder.id.network})` : 'an attachment that cannot be read'
   return new CniError(Code.hostPortTaken, 'port-reserved', `host port ${hostPort}/${protocol}${where} is taken`, {
     details: `by ${who}; ${portsDirectory()} has all`,
   })
 }
 
 export function holdsPort(id: AttachmentId, port: HostPort): boolean {
-  const holder = holderOf(`${portsDirectory()}/${portName(port)}`)
+  return isHeldBy(id, `${portsDirectory()}/${portName(port)}`)
+}
+
+function isHeldBy(id: AttachmentId, file: string): boolean {
+  const holder = holderOf(file)
   return holder !== undefined && sameId(holder.id, id)
 }
 
 /** Gives back the reservations that the attachment's record names. One that cannot be read any more is its own, too. */
 export function releaseNamed(id: AttachmentId, addresses: readonly string[], ports: readonly HostPort[]): void {
-  const files = [
-    ...addresses.map((address) => `${addressesDirectory(id.network)}/${address}`),
-    ...ports.map((port) => `${portsDirectory()}/${portName(port)}`),
-  ]
-  for (const file of files) {
-    const holder = holderOf(file)
-    if (holder === undefined || sameId(holder.id, id)) removeFile(file)
-  }
+  const addressFiles = addresses.map((address) => `${addressesDirectory(id.network)}/${address}`)
+  for (const file of [...addressFiles, ...ports.map((port) => `${portsDirectory()}/${portName(port)}`)])
+    if (holderOf(file) === undefined || isHeldBy(id, file)) removeFile(file)
 }
 
 /** Gives back those that say themselves that they are the attachment's: all of the network and of the node are read. */
 export function releaseFound(id: AttachmentId): void {
-  for (const address of addressNamesOf(id)) removeFile(`${addressesDirectory(id.network)}/${address}`)
-  for (const name of portNamesOf(id)) removeFile(`${portsDirectory()}/${name}`)
+  for (const file of reservationsOf(id)) removeFile(file)
 }
 
-/** The ports that reservations say are the attachment's, as names. */
-export function portNamesOf(id: AttachmentId): readonly string[] {
-  return namesIn(portsDirectory()).filter((name) => {
-    const holder = holderOf(`${portsDirectory()}/${name}`)
-    return holder !== undefined && sameId(holder.id, id)
-  })
-}
-
-export function addressNamesOf(id: AttachmentId): readonly string[] {
-  return reservedAddresses(id.network).filter((address) => holdsAddress(id, address))
+/** The files of the reservations that say that they are the attachment's. */
+export function reservationsOf(id: AttachmentId): readonly string[] {
+  const directories = [addressesDirectory(id.network), portsDirectory()]
+  const files = directories.flatMap((directory) => namesIn(directory).map((name) => `${directory}/${name}`))
+  return files.filter((file) => isHeldBy(id, file))
 }

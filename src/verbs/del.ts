@@ -21,7 +21,7 @@ import {
   isBeingWritten,
   isDead,
 } from '../state/records.ts'
-import { addressNamesOf, portNamesOf } from '../state/reservations.ts'
+import { reservationsOf } from '../state/reservations.ts'
 import type { Context } from './context.ts'
 import { detach, detachWithoutRecord } from './detach.ts'
 import { delLoopback } from './loopback.ts'
@@ -109,7 +109,7 @@ async function removeUnrecorded(call: Call, conf: DelConf, context: Context): Pr
 function mayHaveMore(id: AttachmentId): boolean {
   if (id.role !== 'ipam' && (linkExists(ifbName(id)) || (id.role === 'main' && linkExists(hostLinkName(id)))))
     return true
-  if (addressNamesOf(id).length > 0 || portNamesOf(id).length > 0) return true
+  if (reservationsOf(id).length > 0) return true
   const name = recordName(id)
   if (namesIn(`${stateRoot()}/damaged`).some((each) => each.includes(name))) return true
   // Where state was lost elements may be all that is left.

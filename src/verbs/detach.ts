@@ -18,10 +18,11 @@ import { hasEnded, ownIdentity } from '../process/clock.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
 import type { Machine } from '../process/machine.ts'
 import { stepsToRemove } from '../process/order.ts'
-import { isDiskRefusal, isTaken } from '../state/files.ts'
+import { isDiskRefusal, isTaken, removeFile } from '../state/files.ts'
 import {
   addressesDirectory,
   attachmentLockFile,
+  finishedFile,
   machineLockFile,
   networkDirectory,
   networkNames,
@@ -34,7 +35,6 @@ import {
   findRecord,
   forgetRecord,
   isSameRecord,
-  removeFinished,
   writePending,
 } from '../state/records.ts'
 import { releaseFound, releaseNamed } from '../state/reservations.ts'
@@ -129,7 +129,7 @@ function lockOf(id: AttachmentId, { deadline }: Context): LockRequest {
 function markLeaving(record: AttachmentRecord): void {
   try {
     writePending({ ...record, isLeaving: true, writer: ownIdentity() })
-    removeFinished(record.id)
+    removeFile(finishedFile(record.id))
   } catch (error) {
     // On a full disk names can be unlinked, but nothing is written.
     if (!isDiskRefusal(error)) throw error

@@ -9,6 +9,8 @@ import type { AttachmentId } from '../drivers/spec.ts'
 import { lookAtPod } from '../kernel/look.ts'
 import type { OpenNetns } from '../kernel/netns.ts'
 import { ownIdentity } from '../process/clock.ts'
+import { removeFile } from '../state/files.ts'
+import { pendingFile } from '../state/layout.ts'
 import {
   type AttachmentRecord,
   createIntent,
@@ -19,7 +21,6 @@ import {
   isBeingWritten,
   isDead,
   recordFormat,
-  removePending,
 } from '../state/records.ts'
 import type { Context } from './context.ts'
 import { detach } from './detach.ts'
@@ -54,7 +55,7 @@ export async function writeIntent({ id, conf, netns }: Claim, context: Context):
       // Another call of the same ids may have finished between the look and the intent.
       const other = findFinished(id)
       if (other === undefined) return intent
-      removePending(id)
+      removeFile(pendingFile(id))
       throw attachedAlready(other)
     }
     const pending = findPending(id)

@@ -28,17 +28,15 @@ export async function removeIfEmpty(
   own: AttachmentId,
   context: Context,
 ): Promise<readonly CniError[]> {
-  const lock = {
-    file: machineLockFile(),
-    purpose: `remove the empty network ${network.name}`,
-    deadline: context.deadline,
-    isDispensable: true,
-  }
+  const purpose = `remove the empty network ${network.name}`
   try {
-    return await withLock(lock, async () => {
-      const isUsed = recordsOf(network.name).some(({ id }) => id.role === network.role && !sameId(id, own))
-      return isUsed ? [] : await removeShared([network], context.machine)
-    })
+    return await withLock(
+      { file: machineLockFile(), purpose, deadline: context.deadline, isDispensable: true },
+      async () => {
+        const isUsed = recordsOf(network.name).some(({ id }) => id.role === network.role && !sameId(id, own))
+        return isUsed ? [] : await removeShared([network], context.machine)
+      },
+    )
   } catch (error) {
     return [toCniError(error)]
   }
@@ -53,15 +51,8 @@ export async function removeShared(gone: readonly NetworkSpec[], machine: Machin
   const errors = [...(await removeBridges(bridges, machine))]
   const specs = records.flatMap(({ spec, isLeaving }) => (spec === undefined || isLeaving ? [] : [spec]))
   const elements = [...everyElement(left, specs, readCluster(readableText(clusterFile()) ?? '')), ...openGuards(left)]
-  const { errors: refused } = await machine.run(
-    stepsToAdd(
-      refill(
-        elements,
-        left.some(({ accept }) => accept !== undefined),
-      ),
-    ),
-    { goesOn: true },
-  )
+  const hasAccept = left.some(({ accept }) => accept !== undefined)
+  const { errors: refused } = await machine.run(stepsToAdd(refill(elements, hasAccept)), { goesOn: true })
   // Without a table there is nothing to refill.
   errors.push(...refused.filter((error) => !('reason' in error) || error.reason !== 'absent'))
   try {
@@ -93,11 +84,9 @@ export function openGuards(networks: readonly NetworkSpec[]): readonly Element[]
 
 /** Writes the rules again with the elements of those who are left. */
 function refill(elements: readonly Element[], hasAccept: boolean): readonly Op[] {
-  const tables = (['inet', 'bridge'] as const).filter(
-    (table) => table === 'inet' || elements.some(({ set }) => tableOf(set) === table),
-  )
-  const base = tables.map((table): Op => setTable(table, hasAccept, true))
-  return [...base, ...elementOps(elements)]
+  const hasBridgeTable = elements.some(({ set }) => tableOf(set) === 'bridge')
+  const tables = hasBridgeTable ? (['inet', 'bridge'] as const) : (['inet'] as const)
+  return [...tables.map((table) => setTable(table, hasAccept, true)), ...elementOps(elements)]
 }
 
 /** Bridges with a port of somebody else stay. A VLAN's gateway link goes with its bridge, or alone (without a name). */

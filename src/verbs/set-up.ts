@@ -130,10 +130,8 @@ export async function planSetUp(
   const own = wanted && decideNetwork(wanted, { before, others, live: pods, host, machineId: machineId() })
   const networks = [...others, ...(own ? [own] : [])]
   // Of another network only what has pods: an empty one gets its bridge back with its next ADD.
-  const used = networks.filter(
-    (network) =>
-      network === own || specs.some((spec) => spec.network !== undefined && isSameNetwork(spec.network, network)),
-  )
+  const hasPods = (network: NetworkSpec) => specs.some((spec) => spec.network && isSameNetwork(spec.network, network))
+  const used = networks.filter((network) => network === own || hasPods(network))
   const made = new Set<string | undefined>()
   const linkOps = used.flatMap((network) => networkOps(network, specs, host, made))
   const ruleOps = await rulesAgain(used, specs, machine)
@@ -186,23 +184,18 @@ function networkOps(
 /** Addresses that a network of ours had before, and with forceAddress those that nobody of ours has. */
 function staleAddressOps(network: NetworkSpec, bridge: BridgeSpec, host: Place): readonly Op[] {
   const known = knownNetworks().filter((each) => each.bridge?.name === bridge.name)
-  const wanted = new Set(
-    [...known.filter((each) => !isSameNetwork(each, network)), network].flatMap((each) => each.bridge?.addresses ?? []),
-  )
-  const former = known.filter((each) => isSameNetwork(each, network)).flatMap((each) => each.bridge?.addresses ?? [])
+  const addressesOf = (each: NetworkSpec | undefined) => each?.bridge?.addresses ?? []
+  const former = addressesOf(known.find((each) => isSameNetwork(each, network)))
+  const others = known.filter((each) => !isSameNetwork(each, network))
+  const wanted = new Set([...others, network].flatMap(addressesOf))
   const dev = bridge.vlanGateway?.name ?? bridge.name
   const addresses = host.links.get(dev)?.addresses ?? []
   const stale = addresses.filter(
     (cidr) => !wanted.has(cidr) && !cidr.startsWith('fe80:') && (bridge.forceAddress || former.includes(cidr)),
   )
-  return stale.map((cidr) => ({
-    place: 'host',
-    kind: 'address.delete',
-    dev,
-    cidr,
-    tolerate: 'absent',
-    why: `take ${cidr} off ${dev}`,
-  }))
+  return stale.map((cidr) => {
+    return { place: 'host', kind: 'address.delete', dev, cidr, tolerate: 'absent', why: `take ${cidr} off ${dev}` }
+  })
 }
 
 /** All rules and elements, in one transaction that empties the sets first: nothing of anybody who is gone stays. */

@@ -5,6 +5,8 @@
 import { oneLine } from '../cni/errors.ts'
 import { type AttachmentId, sameId } from '../drivers/spec.ts'
 import { hasEnded } from '../process/clock.ts'
+import { removeFile } from '../state/files.ts'
+import { pendingFile } from '../state/layout.ts'
 import {
   type AttachmentRecord,
   describeRecord,
@@ -12,7 +14,6 @@ import {
   findRecord,
   isDead,
   pendingRecordsOf,
-  removePending,
 } from '../state/records.ts'
 import type { Context } from './context.ts'
 import { detach, detachWithoutRecord } from './detach.ts'
@@ -36,7 +37,7 @@ async function settleOne(record: AttachmentRecord, context: Context): Promise<vo
   try {
     if (findFinished(record.id) !== undefined && !record.isLeaving) {
       // It ended well a moment ago. Or a second ADD, about to be refused, was killed: it has nothing of its own.
-      if (record.spec === undefined) removePending(record.id)
+      if (record.spec === undefined) removeFile(pendingFile(record.id))
       return
     }
     const errors = await detach(record, context)

@@ -96,6 +96,16 @@ describe('a directory of the state', () => {
     },
   )
 
+  it('in the place of a file of ours is set aside', () => {
+    const withoutPorts = { ...conf, runtimeConfig: undefined }
+    const last = `${pathOf(net.directory)}/last.10.240.0.0`
+    host.run('rm', ['-f', last])
+    mkdirSync(last)
+    expect(attach(host, withoutPorts, { id: 'c2' }).address).toMatch(/^10\.240\.0\./)
+    expect(readdirSync(stateFiles(host).damaged).join()).toContain('last.10.240.0.0')
+    expectSilent(host.cni('DEL', withoutPorts, { id: 'c2' }))
+  })
+
   it.each([
     ['a file', 'no directory', (path: string) => writeFileSync(path, '')],
     ['a pipe', 'no directory', (path: string) => void host.run('mkfifo', [path])],
