@@ -157,7 +157,7 @@ function upOps({ name: dev, up }: DeviceSpec): readonly Op[] {
 }
 
 function heldText({ name }: DeviceSpec, inPod: ObservedLink): string {
-  return `${name} is in the pod still, as ${inPod.name}: the host has another interface called ${name}`
+  return `${name} is in the pod still, as ${inPod.name}: the host has another interface of its name`
 }
 
 function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentKey, hasPod: boolean): string {

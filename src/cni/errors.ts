@@ -35,8 +35,6 @@ interface ErrorParts {
   readonly details?: string | undefined
   readonly path?: KeyPath | undefined
   readonly cause?: unknown
-  /** The ids of further failures that this error stands for: DEL and GC go on after a failure. */
-  readonly alsoIds?: readonly string[]
 }
 
 /**
@@ -48,16 +46,14 @@ export class CniError extends Error {
   readonly id: string
   readonly details: string | undefined
   readonly path: KeyPath | undefined
-  readonly alsoIds: readonly string[]
 
-  constructor(code: number, id: string, message: string, { details, path, cause, alsoIds }: ErrorParts = {}) {
+  constructor(code: number, id: string, message: string, { details, path, cause }: ErrorParts = {}) {
     super(message, { cause })
     this.name = 'CniError'
     this.code = code
     this.id = id
     this.details = details
     this.path = path
-    this.alsoIds = alsoIds ?? []
   }
 }
 
@@ -102,21 +98,16 @@ function refusedFile(error: NodeJS.ErrnoException): CniError {
 
 function joinErrors(errors: readonly CniError[]): CniError {
   const [first, ...others] = errors
-  if (first === undefined)
-    return new CniError(Code.internal, 'internal-error', 'internal error: an empty list of errors')
+  if (first === undefined) throw new TypeError('an empty list of errors')
   if (others.length === 0) return first
-  const lines = errors.map((e) => [`(${e.code}) ${e.message}`, e.details].filter(Boolean).join('\n'))
-  return new CniError(first.code, first.id, errors.map((e) => e.message).join('; '), {
-    details: lines.join('\n'),
-    path: first.path,
-    alsoIds: errors.flatMap((e) => [e.id, ...e.alsoIds]).filter((id) => id !== first.id),
-    cause: first,
-  })
+  const lines = errors.map((e) => [`(${e.code}) ${messageWithId(e)}`, e.details].filter(Boolean).join('\n'))
+  const message = errors.map((e) => e.message).join('; ')
+  return new CniError(first.code, first.id, message, { details: lines.join('\n'), path: first.path, cause: first })
 }
 
-/** The message as runtimes see it: one line that ends with the ids in brackets. */
-export function messageWithIds({ id, message, alsoIds }: CniError): string {
-  return `${oneLine(message)} [${[...new Set([id, ...alsoIds])].join(', ')}]`
+/** The message as runtimes see it: one line that ends with the id in brackets. */
+export function messageWithId({ id, message }: CniError): string {
+  return `${oneLine(message)} [${id}]`
 }
 
 /**
@@ -126,7 +117,7 @@ export function messageWithIds({ id, message, alsoIds }: CniError): string {
 export function errorDocument(error: CniError, cniVersion: string, isDel: boolean): string {
   const hyphened = (text: string) =>
     isDel ? text.replace(/not found|no such file or directory/gi, (words) => words.replace(' ', '-')) : text
-  const body = { cniVersion, code: error.code, msg: hyphened(messageWithIds(error)) }
+  const body = { cniVersion, code: error.code, msg: hyphened(messageWithId(error)) }
   const details = error.details === undefined ? {} : { details: hyphened(printable(error.details)) }
   return `${JSON.stringify({ ...body, ...details })}\n`
 }

@@ -17,7 +17,7 @@ import {
   uint32Max,
   withKnownKeys,
 } from './fields.ts'
-import { isObject, type JsonObject, lookUp } from './json.ts'
+import { asObject, isObject, type JsonObject, lookUp } from './json.ts'
 
 export interface ResultInterface {
   readonly name: string
@@ -40,8 +40,6 @@ export interface Result {
   readonly ips: readonly ResultIp[]
   readonly routes: readonly Route[]
   readonly dns?: Dns
-  /** Top-level keys of a prevResult that this version of the protocol does not name. */
-  readonly others?: Readonly<Record<string, unknown>>
 }
 
 // Routes and DNS settings as the protocol has them, in configurations and in results.
@@ -136,8 +134,6 @@ function versionsLike(version: CniVersion): readonly CniVersion[] {
   return shapeFamilies.find((family) => family.includes(version)) ?? []
 }
 
-const namedKeys = [...Object.keys(listSchema.shape), ...Object.keys(pairSchema.shape)]
-
 function without(object: JsonObject, names: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => !names.includes(key)))
 }
@@ -182,12 +178,6 @@ function readDnsField(dns: JsonObject | undefined): { readonly dns?: Dns } {
   return Object.keys(filled).length === 0 ? {} : { dns: filled as Dns }
 }
 
-/** Keys that no version names: one of another version's shape would be written beside its own. */
-function readOthers(root: JsonObject): { readonly others?: JsonObject } {
-  const others = without(root, namedKeys)
-  return Object.keys(others).length === 0 ? {} : { others }
-}
-
 function readList(value: unknown, path: KeyPath): Result {
   const root = readAs(listSchema, withKnownKeys(value, listKeys), path)
   const interfaces = (root.interfaces ?? []).map((entry, index): ResultInterface => {
@@ -202,7 +192,7 @@ function readList(value: unknown, path: KeyPath): Result {
     return { ...rest, address, ...readAddressField(entry, 'gateway', at) }
   })
   const routes = readRoutes(root.routes, [...path, 'routes'])
-  return { interfaces, ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
+  return { interfaces, ips, routes, ...readDnsField(root.dns) }
 }
 
 function readPair(value: unknown, path: KeyPath): Result {
@@ -216,7 +206,7 @@ function readPair(value: unknown, path: KeyPath): Result {
     ips.push({ address: readCidrText(entry.ip, [...at, 'ip']), ...readAddressField(entry, 'gateway', at) })
     routes.push(...readRoutes(entry.routes, [...at, 'routes']))
   }
-  return { interfaces: [], ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
+  return { interfaces: [], ips, routes, ...readDnsField(root.dns) }
 }
 
 /**
@@ -228,7 +218,7 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
     const hint = 'use a result of CNI spec section 5'
     throw notA(path, value, { id: 'result-invalid', what: 'an object', hint })
   }
-  const givenVersion = lookUp(value as JsonObject, 'cniVersion') ?? ''
+  const givenVersion = lookUp(value, 'cniVersion') ?? ''
   if (givenVersion !== '' && !isSupported(givenVersion)) {
     throw configError(path, `unsupported CNI result version ${JSON.stringify(givenVersion)}`, { id: 'result-invalid' })
   }
@@ -241,8 +231,7 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
  */
 export function readPrevResult(value: unknown, version: CniVersion): Result {
   try {
-    const givenVersion =
-      typeof value === 'object' && value !== null ? (lookUp(value as JsonObject, 'cniVersion') ?? '') : ''
+    const givenVersion = lookUp(asObject(value), 'cniVersion') ?? ''
     const family: readonly unknown[] = versionsLike(version)
     if (givenVersion !== '' && !family.includes(givenVersion)) {
       const given = JSON.stringify(givenVersion)
@@ -253,11 +242,8 @@ export function readPrevResult(value: unknown, version: CniVersion): Result {
   } catch (cause) {
     if (!(cause instanceof CniError)) throw cause
     const { message, details, path } = cause
-    throw new CniError(Code.invalidConfig, 'prev-result-invalid', `could not parse prevResult: ${message}`, {
-      details,
-      path,
-      cause,
-    })
+    const more = { details, path, cause }
+    throw new CniError(Code.invalidConfig, 'prev-result-invalid', `could not parse prevResult: ${message}`, more)
   }
 }
 
@@ -310,7 +296,7 @@ function pairOf(result: Result, version: CniVersion): JsonObject {
 export function writeResult(result: Result, version: CniVersion): string {
   if (!atLeast(version, '0.3.0') && result.ips.length === 0) throw noAddress(version)
   const shape = atLeast(version, '0.3.0') ? listOf(result, version) : pairOf(result, version)
-  return `${JSON.stringify({ cniVersion: version, ...result.others, ...shape })}\n`
+  return `${JSON.stringify({ cniVersion: version, ...shape })}\n`
 }
 
 export function noAddress(version: CniVersion): CniError {

@@ -84,14 +84,8 @@ function commonParts(
 ) {
   const { podNamespace: namespace, podName: name, podUid: uid } = call.args
   const pod = namespace === undefined || name === undefined ? undefined : { namespace, name, ...defined({ uid }) }
-  const { cniVersion, type, name: network } = head
-  return {
-    cniVersion,
-    name: network,
-    type,
-    stdin,
-    ...defined({ pod, validAttachments: readAttachments(raw, head.root) }),
-  }
+  const { root, ...named } = head
+  return { ...named, stdin, ...defined({ pod, validAttachments: readAttachments(raw, root) }) }
 }
 
 function readAttachments(
@@ -178,10 +172,8 @@ function confOfMode(mode: Mode, raw: RawConfig, { call }: Source, shared: Shared
   } as const
   if (making.disableContainerInterface && shared.ipam.kind !== 'none') {
     const message = 'cannot use IPAM when DisableContainerInterface flag is set'
-    throw configError(['disableContainerInterface'], message, {
-      id: 'ipam-without-interface',
-      hint: 'use it without ipam and podcidr',
-    })
+    const more = { id: 'ipam-without-interface', hint: 'use it without ipam and podcidr' }
+    throw configError(['disableContainerInterface'], message, more)
   }
   switch (mode) {
     case 'bridge':
@@ -205,10 +197,8 @@ function readBridge(raw: RawConfig, ipam: IpamConf): BridgeKeys {
   const name = raw.bridge ?? 'cni0'
   // iptables and nft read these as patterns.
   const isPattern = /^!|[+*]$/.test(name)
-  const problem =
-    linkNameProblem(name) ??
-    unsafeNameProblem(name) ??
-    (isPattern ? 'interface name starts with ! or ends with + or *' : undefined)
+  const pattern = isPattern ? 'interface name starts with ! or ends with + or *' : undefined
+  const problem = linkNameProblem(name) ?? unsafeNameProblem(name) ?? pattern
   if (problem !== undefined) {
     const hint = 'use 1 to 15 bytes: letters, digits, _, . and -, like "cni0"'
     throw notA(['bridge'], name, { id: 'bridge-name', what: `a bridge name: ${problem}`, hint })
@@ -241,19 +231,16 @@ function readMaster({ master, macvlanMode, linkInContainer }: RawConfig): Pick<M
   if (master === undefined || master === '') return mode
   const problem = linkNameProblem(master) ?? unsafeNameProblem(master)
   if (problem === undefined) return { ...mode, master }
-  const hint =
-    'use the name of an interface of the node, like "eth0", or leave it out for the one with the default route'
+  const hint = 'use the name of an interface of the node, or leave it out for the one with the default route'
   throw notA(['master'], master, { id: 'master-unusable', what: `an interface: ${problem}`, hint })
 }
 
 /** Throws CniError 7 for a feature that needs an end on the host. */
 function requireNoHostEnd<Conf extends MacvlanConf | HostDeviceConf>(conf: Conf): Conf {
   const { bandwidth, firewall, portMappings, mode } = conf
+  const hint = 'use mode bridge or ptp, or leave it out'
   const refused = (path: string[], id: string) =>
-    configError(path, `mode ${mode} has no end on the host, which this needs`, {
-      id,
-      hint: 'use mode bridge or ptp, or leave it out',
-    })
+    configError(path, `mode ${mode} has no end on the host, which this needs`, { id, hint })
   if (bandwidth !== undefined) throw refused(['bandwidth'], 'bandwidth-without-veth')
   if (firewall?.ingressPolicy !== undefined) throw refused(['firewall', 'ingressPolicy'], 'policy-without-veth')
   if (portMappings.length > 0) throw refused(['runtimeConfig', 'portMappings'], 'ports-without-route')
@@ -340,13 +327,10 @@ function refuseContradictions(conf: OwnConf, raw: RawConfig, { verb, ifName }: C
   }
   for (const [at, set] of (ipam.kind === 'pool' ? ipam.rangeSets : []).entries()) {
     if (ipam.kind !== 'pool' || capacity(set, ipam.exclude) > 0n) continue
-    const hint =
-      'use a larger subnet, other bounds (rangeStart, rangeEnd), or exclude less; the gateway is given to no pod'
+    const hint = 'use a larger subnet, other bounds (rangeStart, rangeEnd), or exclude less'
     const message = `range set ${at} has no address for a pod: its gateway and excluded addresses are all that it holds`
-    throw configError(raw.podcidr === undefined ? ['ipam'] : ['podcidr'], message, {
-      id: 'range-without-addresses',
-      hint,
-    })
+    const more = { id: 'range-without-addresses', hint }
+    throw configError(raw.podcidr === undefined ? ['ipam'] : ['podcidr'], message, more)
   }
   if (!hasIpv6(ipam)) return
   if (tuning !== undefined) refuseDisabledIpv6(tuning, ifName, raw.podcidr === undefined ? 'ipam' : 'podcidr')
@@ -402,8 +386,6 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
 }
 
 function deviceName(root: JsonObject): { device?: string } {
-  const device = lookUp(root, 'device')
-  return typeof device === 'string' && (linkNameProblem(device) ?? unsafeNameProblem(device)) === undefined
-    ? { device }
-    : {}
+  const device = deviceKeys.device.read(String(lookUp(root, 'device') ?? ''))
+  return defined({ device })
 }

@@ -78,25 +78,19 @@ export function homecomingOf(
   const before = tuning?.before ?? {}
   const inPod = pod && findDeviceLink(pod, device, [id.ifName, temporaryLinkName(id)])
   const atHome = host.get(device.name)
-  if (inPod !== undefined && atHome !== undefined)
-    return {
-      ops: [],
-      isStuck: true,
-      missing: `${device.name} is in the pod still, as ${inPod.name}: the host has another interface called ${device.name}`,
-    }
+  if (inPod !== undefined && atHome !== undefined) {
+    const missing = `${device.name} is in the pod still, as ${inPod.name}: the host has another interface of its name`
+    return { ops: [], isStuck: true, missing }
+  }
   if (inPod !== undefined)
     return { ops: [...opsInPod(device, inPod, pod?.has(device.name) === true, before), ...upOps(device)] }
   if (atHome !== undefined) return { ops: atHome.up || !isDevice(device, atHome) ? [] : upOps(device) }
   const stray = findDeviceLink(host, device, [])
-  if (stray !== undefined)
-    return {
-      ops: [...restoreOps('host', device, stray, before), renameOp('host', stray.name, device), ...upOps(device)],
-    }
-  return {
-    ops: [],
-    missing: missingText(device, id, pod !== undefined),
-    isAwaited: pod === undefined && device.kind === undefined,
+  if (stray === undefined) {
+    const isAwaited = pod === undefined && device.kind === undefined
+    return { ops: [], missing: missingText(device, id, pod !== undefined), isAwaited }
   }
+  return { ops: [...restoreOps('host', device, stray, before), renameOp('host', stray.name, device), ...upOps(device)] }
 }
 
 /** By its alias, which a pod may have changed, else by a name that it had. A pod can make no link without a kind. */
@@ -153,10 +147,8 @@ function upOps({ name: dev, up }: DeviceSpec): readonly Op[] {
 function missingText({ name, kind }: DeviceSpec, { ifName }: AttachmentId, hasPod: boolean): string {
   if (hasPod) return `${name} is neither in the pod nor on the host: the pod or somebody else has removed or moved it`
   if (kind !== undefined) return `${name} is gone: a link of kind ${kind} is destroyed with the namespace that it is in`
-  return (
-    `${name} is not back on the host: the kernel moves it into its first network namespace, as ${ifName} or dev and ` +
-    `a number, when nothing uses the pod's namespace any more; its alias is ${name}: ip -d link`
-  )
+  const when = "when nothing uses the pod's namespace any more"
+  return `${name} is not back on the host: ${when} the kernel brings it, as ${ifName} or dev and a number, alias ${name}`
 }
 
 function usableDevice(query: DeviceQuery, device: Device | undefined): ObservedLink {
@@ -166,15 +158,14 @@ function usableDevice(query: DeviceQuery, device: Device | undefined): ObservedL
     throw unusable(asked, `has several interfaces: ${several.join(', ')}`, 'name one of them: "device"')
   if (link === undefined) throw missingDevice(query)
   const { name, master } = link
-  if (name === 'lo') throw unusable(name, 'is the loopback interface', 'use an interface of the machine')
-  if (isPodLinkName(name)) throw unusable(name, 'is the end of a pod of trestle', 'use an interface of the machine')
-  if (isUplink)
-    throw unusable(name, 'has the default route of the node, which would lose its network', 'use another interface')
+  const other = 'use another interface of the machine'
+  if (name === 'lo') throw unusable(name, 'is the loopback interface', other)
+  if (isPodLinkName(name)) throw unusable(name, 'is the end of a pod of trestle', other)
+  if (isUplink) throw unusable(name, 'has the default route of the node, which would lose its network', other)
   if (master !== undefined)
-    throw unusable(name, `is a port of ${master}`, `use mode bridge, or ip link set ${name} nomaster`)
-  if (carries.length > 0)
-    throw unusable(name, `carries ${carries.join(', ')}, which would go with it`, 'remove these first, or use one')
-  return link
+    throw unusable(name, `is a port of ${master}`, `ip link set ${name} nomaster, or mode bridge`)
+  if (carries.length === 0) return link
+  throw unusable(name, `carries ${carries.join(', ')}, which would go with it`, 'remove these first, or use one')
 }
 
 function missingDevice({ key, value = '' }: DeviceQuery): CniError {
@@ -184,10 +175,8 @@ function missingDevice({ key, value = '' }: DeviceQuery): CniError {
 }
 
 function unusable(what: string, why: string, cure: string, cause?: Error): CniError {
-  return new CniError(Code.invalidConfig, 'device-unusable', `mode host-device: ${what} ${why}`, {
-    details: cure,
-    cause,
-  })
+  const message = `mode host-device: ${what} ${why}`
+  return new CniError(Code.invalidConfig, 'device-unusable', message, { details: cure, cause })
 }
 
 export const hostDevice: Driver<HostDeviceConf> = {

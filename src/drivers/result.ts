@@ -5,7 +5,7 @@ import { networkText } from '../cni/addresses.ts'
 import { atLeast, type Result, type ResultInterface, type Route } from '../cni/results.ts'
 import type { OwnConf } from '../config/network-conf.ts'
 import { isDefault } from '../features/sbr.ts'
-import type { Lease, Spec } from './spec.ts'
+import type { Lease, PodRoute, Spec } from './spec.ts'
 
 /**
  * Bridge, host end, pod end, then the VLAN gateway's link and the ifb: consumers of the reference bridge rely on that
@@ -33,16 +33,9 @@ function routesThere(spec: Spec, given: readonly Route[], isDefaultGateway: bool
   const there = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map(routeKey))
   const got = given.filter((route) => there.has(routeKey(route)))
   const named = new Set(got.map(routeKey))
-  const added = [...spec.defaultRoutes, ...(isDefaultGateway ? bySource.filter(isDefault) : [])]
-  return [...got, ...added.filter((route) => !named.has(routeKey(route)))].map(({ ...route }) => {
-    const {
-      onlink: _,
-      src: _s,
-      protocol: _p,
-      ...plain
-    } = route as Route & { onlink?: true; src?: string; protocol?: string }
-    return plain
-  })
+  const added: readonly PodRoute[] = [...spec.defaultRoutes, ...(isDefaultGateway ? bySource.filter(isDefault) : [])]
+  const left = added.filter((route) => !named.has(routeKey(route)))
+  return [...got, ...left.map(({ onlink: _, src: _s, protocol: _p, ...route }) => route)]
 }
 
 /** By which the kernel tells routes apart: 0 is "not set". */

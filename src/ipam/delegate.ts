@@ -5,8 +5,8 @@
 import { bareAddress } from '../cni/addresses.ts'
 import type { Verb } from '../cni/call.ts'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
-import { isObject, lookUp, parseObject } from '../cni/json.ts'
-import { type CniVersion, type Dns, type Result, readResult } from '../cni/results.ts'
+import { defined, isObject, lookUp, parseObject } from '../cni/json.ts'
+import { type CniVersion, type Result, readResult } from '../cni/results.ts'
 import type { AttachmentId, Lease } from '../drivers/spec.ts'
 import type { Machine } from '../process/machine.ts'
 import { isExecutable, type Output } from '../process/runner.ts'
@@ -42,49 +42,33 @@ export function requirePlugin({ type, path }: Pick<Delegation, 'type' | 'path'>)
 }
 
 function environmentOf({ verb, of }: Delegation): Record<string, string> {
-  const inherited = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined)
   const { CNI_CONTAINERID, CNI_IFNAME } = process.env
   // CNI_ARGS of another pod's call are not this one's.
   const isOther = of !== undefined && !(of.id.containerId === CNI_CONTAINERID && of.id.ifName === CNI_IFNAME)
-  const other = isOther && {
-    CNI_CONTAINERID: of.id.containerId,
-    CNI_IFNAME: of.id.ifName,
-    CNI_NETNS: of.netns,
-    CNI_ARGS: 'IgnoreUnknown=1',
-  }
-  return { ...Object.fromEntries(inherited), ...other, CNI_COMMAND: verb }
+  const { containerId = '', ifName = '' } = of?.id ?? {}
+  const ids = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName, CNI_NETNS: of?.netns ?? '' }
+  const other = isOther ? { ...ids, CNI_ARGS: 'IgnoreUnknown=1' } : {}
+  return { ...(defined(process.env) as Record<string, string>), ...other, CNI_COMMAND: verb }
 }
 
-function errorOf({ type, verb }: Delegation, { code, signal, stdout, stderr }: Output): CniError {
-  const theirs = parseObject(stdout)
-  // The specification's codes begin at 1; runtimes read an unsigned integer.
-  const isError =
-    typeof theirs?.['code'] === 'number' &&
-    Number.isInteger(theirs['code']) &&
-    theirs['code'] >= 1 &&
-    theirs['code'] < 2 ** 32
-  if (isError && typeof theirs['msg'] === 'string') {
-    const details = [`from the IPAM plugin ${type}`, theirs['details']].filter(Boolean).join(': ')
-    return new CniError(Number(theirs['code']), 'ipam-plugin-refused', shortened(theirs['msg']), {
-      details: shortened(details),
-    })
+/** The specification's codes begin at 1; runtimes read an unsigned integer. */
+function errorOf({ type, verb }: Delegation, { code: status, signal, stdout, stderr }: Output): CniError {
+  const { code, msg, details } = parseObject(stdout) ?? {}
+  if (Number.isInteger(code) && Number(code) >= 1 && Number(code) < 2 ** 32 && typeof msg === 'string') {
+    const all = [`from the IPAM plugin ${type}`, details].filter(Boolean).join(': ')
+    const more = { details: all.slice(0, longestText) }
+    return new CniError(Number(code), 'ipam-plugin-refused', msg.slice(0, longestText), more)
   }
-  const how = code === undefined ? `was ended by ${signal}` : `ended with status ${code}`
-  return new CniError(
-    Code.delegateFailed,
-    'ipam-plugin-failed',
-    `the IPAM plugin ${type} ${how} on ${verb} without an error object`,
-    { details: `stderr: ${printedText(stderr)}` },
-  )
+  const how = status === undefined ? `was ended by ${signal}` : `ended with status ${status}`
+  const message = `the IPAM plugin ${type} ${how} on ${verb} without an error object`
+  return new CniError(Code.delegateFailed, 'ipam-plugin-failed', message, { details: `stderr: ${beginning(stderr)}` })
 }
 
-/** The beginning on one line. */
-function printedText(text: string): string {
+/** Of what another plugin prints, this much is passed on. */
+const longestText = 8000
+
+function beginning(text: string): string {
   return oneLine(text.slice(0, 2000))
-}
-
-function shortened(text: string): string {
-  return text.slice(0, 8000)
 }
 
 /** The lease that an ADD of the plugin printed. Throws CniError 105. */
@@ -92,31 +76,25 @@ export function readLease(stdout: string, type: string, version: CniVersion): Le
   const failed = (what: string, details: string) =>
     new CniError(Code.delegateFailed, 'ipam-plugin-no-result', `the IPAM plugin ${type} ${what}`, { details })
   const found = parseObject(stdout)
-  if (found === undefined) throw failed('printed no result', `stdout: ${printedText(stdout)}`)
+  if (found === undefined) throw failed('printed no result', `stdout: ${beginning(stdout)}`)
   let result: Result
   try {
     result = readResult(found, version, [`result of ${type}`])
   } catch (error) {
-    throw failed(`printed a result that cannot be read: ${(error as Error).message}`, `stdout: ${printedText(stdout)}`)
+    throw failed(`printed a result that cannot be read: ${(error as Error).message}`, `stdout: ${beginning(stdout)}`)
   }
-  if (result.ips.length === 0) throw failed('gave no address', `stdout: ${printedText(stdout)}`)
+  if (result.ips.length === 0) throw failed('gave no address', `stdout: ${beginning(stdout)}`)
   // One may be named twice: the first counts. Unknown keys go no further.
   const seen = new Set<string>()
   const ips = result.ips.filter(({ address }) => !seen.has(bareAddress(address)) && seen.add(bareAddress(address)))
-  const dns = dnsOf(result.dns)
+  const { nameservers, domain, search, options } = result.dns ?? {}
   return {
-    addresses: ips.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway })),
-    routes: result.routes.map((route) => pick(route, ['dst', 'gw', 'mtu', 'advmss', 'priority', 'table', 'scope'])),
-    ...(dns === undefined ? {} : { dns }),
+    addresses: ips.map(({ address, gateway }) => ({ address, ...defined({ gateway }) })),
+    routes: result.routes.map(({ dst, gw, mtu, advmss, priority, table, scope }) => {
+      return { dst, ...defined({ gw, mtu, advmss, priority, table, scope }) }
+    }),
+    ...(result.dns === undefined ? {} : { dns: defined({ nameservers, domain, search, options }) }),
   }
-}
-
-function dnsOf(dns: Dns | undefined): Dns | undefined {
-  return dns && pick(dns, ['nameservers', 'domain', 'search', 'options'])
-}
-
-function pick<T extends object>(object: T, keys: readonly (keyof T)[]): T {
-  return Object.fromEntries(Object.entries(object).filter(([key]) => keys.includes(key as keyof T))) as T
 }
 
 /**

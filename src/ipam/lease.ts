@@ -4,7 +4,8 @@
 import { realpathSync } from 'node:fs'
 import { bareAddress, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
 import type { Call } from '../cni/call.ts'
-import { CniError, Code, oneLine } from '../cni/errors.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
 import type { Dns } from '../cni/results.ts'
 import type { NetworkConf, PoolIpam, Range } from '../config/network-conf.ts'
 import type { AttachmentId, Lease, PodAddress } from '../drivers/spec.ts'
@@ -51,7 +52,7 @@ export async function reserveAddresses(request: LeaseRequest, machine: Machine):
     case 'static': {
       const { addresses, routes, dns } = conf.ipam
       await reserveGiven(request, addresses)
-      return { addresses, routes, ...(dns === undefined ? {} : { dns }) }
+      return { addresses, routes, ...defined({ dns }) }
     }
     case 'delegated': {
       const { type } = conf.ipam
@@ -87,12 +88,8 @@ async function reserveFromPool(request: LeaseRequest, ipam: PoolIpam): Promise<L
   try {
     for (const [index, ranges] of ipam.rangeSets.entries()) {
       const asked = requested[index]
-      const placed = { index, ranges }
-      chosen.push(
-        asked === undefined
-          ? await reserveNext(request, ipam, placed)
-          : await reserveRequested(request, ipam, placed, asked),
-      )
+      const set = { index, ranges }
+      chosen.push(await (asked ? reserveRequested(request, ipam, set, asked) : reserveNext(request, ipam, set)))
     }
   } catch (error) {
     for (const { address } of chosen) withdrawAddress(request.id, address)
@@ -102,7 +99,7 @@ async function reserveFromPool(request: LeaseRequest, ipam: PoolIpam): Promise<L
     address: `${address}/${toCidr(range.subnet).prefixLength}`,
     gateway: range.gateway,
   }))
-  return { addresses, routes: ipam.routes, ...(dns === undefined ? {} : { dns }) }
+  return { addresses, routes: ipam.routes, ...defined({ dns }) }
 }
 
 /** A range set by its place in the configuration, which messages name. */
@@ -115,11 +112,12 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet
   const { id } = request
   const { exclude, dataDir } = ipam
   const theirs = hostLocalAddresses(dataDir, id.network)
+  const taken = () => new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()])
   const reserve = (): Candidate | undefined => {
     const last = lastAddress(id.network, set, dataDir)
-    const taken = new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()])
+    const others = taken()
     for (const candidate of candidates(set.ranges, last, exclude)) {
-      if (taken.has(candidate.address) || !reserveAddress(id, candidate.address)) continue
+      if (others.has(candidate.address) || !reserveAddress(id, candidate.address)) continue
       writeText(lastFile(id.network, set), candidate.address)
       return candidate
     }
@@ -130,22 +128,21 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet
   // Another call may have taken down the dead ones meanwhile.
   found ??= reserve()
   if (found !== undefined) return found
-  const used = countedAddresses(
-    set.ranges,
-    exclude,
-    new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()]),
-  )
+  const used = `${countedAddresses(set.ranges, exclude, taken()).length} of ${capacity(set.ranges, exclude)} used`
   const what = `no IP addresses available in range set: ${describeSet(set.ranges)}`
-  const message = `failed to allocate for range ${set.index}: ${what} (${used.length} of ${capacity(set.ranges, exclude)} used)`
-  const ofHostLocal =
-    theirs.length === 0
-      ? ''
-      : `${theirs.length} were reserved by host-local, in ${dataDir}/${id.network}; docs/migrate.md says when these end. `
-  throw new CniError(Code.poolExhausted, 'pool-exhausted', message, {
-    details:
-      `${addressesDirectory(id.network)} says who has each address; \`trestle gc\` frees those of pods that are gone. ${ofHostLocal}` +
-      'If all are in use, the network needs a larger subnet or another range in this set.',
-  })
+  throw new CniError(
+    Code.poolExhausted,
+    'pool-exhausted',
+    `failed to allocate for range ${set.index}: ${what} (${used})`,
+    {
+      details:
+        `${addressesDirectory(id.network)} says who has each address; \`trestle gc\` frees those of pods that are gone. ` +
+        (theirs.length > 0
+          ? `${theirs.length} are host-local's (${dataDir}/${id.network}); see docs/migrate.md. `
+          : '') +
+        'If all are in use, the network needs a larger subnet or another range in this set.',
+    },
+  )
 }
 
 /** Tears down what dead pods have of a full set; false where nobody is dead. */
@@ -167,12 +164,8 @@ async function reserveRequested(
   const { address } = asked
   const refused = (who: string) => {
     const what = `requested IP address ${address} is not available in range set ${describeSet(set.ranges)}`
-    return new CniError(
-      Code.addressUnavailable,
-      'requested-taken',
-      `failed to allocate for range ${set.index}: ${what}`,
-      { details: `It is held by ${who}.` },
-    )
+    const message = `failed to allocate for range ${set.index}: ${what}`
+    return new CniError(Code.addressUnavailable, 'requested-taken', message, { details: `It is held by ${who}.` })
   }
   if (hostLocalAddresses(dataDir, id.network).includes(address))
     throw refused(`host-local: ${dataDir}/${id.network}/${address}`)
@@ -196,35 +189,27 @@ function lastAddress(network: string, set: PlacedSet, dataDir: string): string |
 
 /** With systemd-resolved /etc/resolv.conf is a link. Throws CniError 5. */
 function readResolvConf(path: string): Dns {
-  const refused = (why: string) =>
-    new CniError(Code.ioFailure, 'resolv-conf-unreadable', `ipam.resolvConf: cannot read ${path}: ${why}`, {
-      details: 'use a file like /etc/resolv.conf',
-      path: ['ipam', 'resolvConf'],
-    })
-  let file: string
+  const refused = (why: string) => {
+    const message = `ipam.resolvConf: cannot read ${path}: ${why}`
+    const more = { details: 'use a file like /etc/resolv.conf', path: ['ipam', 'resolvConf'] }
+    return new CniError(Code.ioFailure, 'resolv-conf-unreadable', message, more)
+  }
+  let found: ReturnType<typeof readText>
   try {
-    file = realpathSync(path)
+    found = readText(realpathSync(path))
   } catch (error) {
     throw refused((error as Error).message)
   }
-  const found = readText(file)
   if (found === undefined || found === 'unreadable') throw refused('it is no file of at most 1 MiB')
-  const words = (keyword: string) =>
-    found.text
-      .split('\n')
-      .map((line) => line.trim().split(/\s+/))
-      .filter(([first, ...rest]) => first === keyword && rest.length > 0)
-      .map(([, ...rest]) => rest)
+  const lines = found.text.split('\n').map((line) => line.trim().split(/\s+/))
+  const words = (keyword: string) => lines.filter(([first]) => first === keyword).map(([, ...rest]) => rest)
+  const filled = (list: readonly string[]) => (list.length > 0 ? list : undefined)
   // The last domain wins, `search` and `options` add up, a nameserver stands on a line of its own (resolv.conf(5)).
-  const nameservers = words('nameserver')
-    .map(([address = '']) => oneLine(address))
-    .filter((text) => parseAddress(text) !== undefined)
-  const domain = words('domain').at(-1)?.[0]
-  const [search, options] = [words('search').flat(), words('options').flat()]
-  return {
-    ...(nameservers.length > 0 ? { nameservers } : {}),
-    ...(domain === undefined ? {} : { domain }),
-    ...(search.length > 0 ? { search } : {}),
-    ...(options.length > 0 ? { options } : {}),
-  }
+  const nameservers = words('nameserver').flatMap(([address = '']) => (parseAddress(address) ? [address] : []))
+  return defined({
+    nameservers: filled(nameservers),
+    domain: words('domain').at(-1)?.[0],
+    search: filled(words('search').flat()),
+    options: filled(words('options').flat()),
+  })
 }

@@ -98,25 +98,18 @@ function additionText({ set, key, value, comment }: Element): string {
   return `add element ${setAt(set)} { ${fieldsText(key, spec.key)} comment "${comment}"${target} }`
 }
 
-function fieldsText(fields: readonly string[], kinds: readonly FieldKind[]): string {
-  if (fields.length !== kinds.length) throw unsafe(fields)
-  return fields.map((field, at) => fieldText(field, kinds[at], fields)).join(' . ')
-}
-
 /** nft takes a link's name between quotes as it is (src/scanner.l, quotedstring), but a star at the end is a pattern. */
 const linkPattern = /^[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]$/
 const plainPattern = /^[\w.:/-]+$/
 
-function fieldText(field: string, kind: FieldKind | undefined, fields: readonly string[]): string {
-  if (!(kind === 'link' ? linkPattern : plainPattern).test(field)) throw unsafe(fields)
-  return kind === 'link' ? `"${field}"` : field
-}
-
-function unsafe(fields: readonly string[]): CniError {
-  const message = `"${printable(fields.join(' '))}" cannot be an nftables set element`
-  return new CniError(Code.invalidConfig, 'element-unsafe', message, {
-    details: 'link names in rules have no quotes, backslash, % or #, and no * at the end',
-  })
+function fieldsText(fields: readonly string[], kinds: readonly FieldKind[]): string {
+  const isSafe = (field: string, at: number) => (kinds[at] === 'link' ? linkPattern : plainPattern).test(field)
+  if (fields.length !== kinds.length || !fields.every(isSafe)) {
+    const message = `"${printable(fields.join(' '))}" cannot be an nftables set element`
+    const details = 'link names in rules have no quotes, backslash, % or #, and no * at the end'
+    throw new CniError(Code.invalidConfig, 'element-unsafe', message, { details })
+  }
+  return fields.map((field, at) => (kinds[at] === 'link' ? `"${field}"` : field)).join(' . ')
 }
 
 /** The comments of rules in what `nft -t list table` printed, and whether the table is switched off. */

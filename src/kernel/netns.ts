@@ -5,6 +5,7 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CniError, Code } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
 
 /** NSFS_MAGIC (include/uapi/linux/magic.h). */
 const nsfsMagic = 0x6e736673
@@ -39,8 +40,10 @@ export function openNetns(path: string): OpenNetns {
   try {
     if (!isNetnsFile(fd)) throw unusable(path, 'is not a network namespace file')
     const { ino } = fstatSync(fd)
-    if (ino === ownNetnsInode()) throw unusable(path, 'is the network namespace trestle itself runs in')
-    return { fd, identity: withInode(path, ino) }
+    if (readlinkSync('/proc/self/ns/net') === `net:[${ino}]`)
+      throw unusable(path, 'is the network namespace trestle itself runs in')
+    const pidNamespace = path.startsWith('/proc/') ? ownPidNamespace() : undefined
+    return { fd, identity: { path, inode: ino, ...defined({ pidNamespace }) } }
   } catch (error) {
     closeSync(fd)
     throw error
@@ -81,19 +84,11 @@ export function ownPidNamespace(): string {
   return readlinkSync('/proc/self/ns/pid')
 }
 
-function withInode(path: string, inode: number): NetnsIdentity {
-  return path.startsWith('/proc/') ? { path, inode, pidNamespace: ownPidNamespace() } : { path, inode }
-}
-
 /** Every kind of namespace is a file of nsfs; one opened in /proc also tells its kind: `mnt:[4026531841]`. */
 function isNetnsFile(fd: number): boolean {
   if (statfsSync(`/proc/self/fd/${fd}`).type !== nsfsMagic) return false
   const kind = /^(\w+):\[\d+\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1]
   return kind === undefined || kind === 'net'
-}
-
-function ownNetnsInode(): number {
-  return Number(/\d+/.exec(readlinkSync('/proc/self/ns/net'))?.[0])
 }
 
 function unusable(path: string, why: string): CniError {

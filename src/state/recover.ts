@@ -4,9 +4,11 @@
 // than host links of ours. What these do not show (chained attachments, leases, macvlan) is a limit (docs/limits.md).
 
 import { asPrefix, bareAddress } from '../cni/addresses.ts'
-import { attachmentDigest, hostLinkName, ifbName, networkDigest, readAlias } from '../drivers/names.ts'
+import { defined } from '../cni/json.ts'
+import { attachmentDigest, hostLinkName, ifbName, networkDigest, ownBridgeAlias, readAlias } from '../drivers/names.ts'
 import {
   type AttachmentId,
+  type BridgeSpec,
   emptySpec,
   type HostPort,
   type HostPorts,
@@ -65,7 +67,9 @@ export async function recoverLostState(machine: Machine): Promise<void> {
     if (!linkExists(link.name)) continue
     const own = elements.filter(({ comment }) => comment.endsWith(` ${attachmentDigest(alias.id)}`))
     const network = recoverNetwork(alias.id, link, links, elements)
-    const record = recordOf(alias.id, specOf(alias.id, link, alias.addresses, own, network))
+    const spec = specOf(alias.id, link, alias.addresses, own, network)
+    const [netns, createdAt] = [{ path: '', inode: 0 }, new Date().toISOString()]
+    const record = { format: recordFormat, id: alias.id, writer: ownIdentity(), netns, createdAt, spec }
     writeFinished(record)
     reserveAgain(record)
   }
@@ -82,14 +86,13 @@ export function specOf(
 ): Spec {
   const { name, mac, mtu, master, hairpin = false, isolated = false } = link
   const hostPorts = hostPortsIn(kept, master ?? name, master === undefined)
+  const port = master === undefined ? undefined : { bridge: master, hairpin, isolated }
   return {
     ...emptySpec(id, master === undefined ? 'ptp' : 'bridge'),
-    ...(network === undefined ? {} : { network }),
     host: { name, mac, mtu },
     addresses: addresses.map((address) => ({ address: asPrefix(address) })),
     kept,
-    ...(master === undefined ? {} : { port: { bridge: master, hairpin, isolated } }),
-    ...(hostPorts === undefined ? {} : { hostPorts }),
+    ...defined({ network, port, hostPorts }),
     ...limitsOf(id, name),
   }
 }
@@ -107,13 +110,8 @@ function hostPortsIn(elements: readonly Element[], link: string, isOwnLink: bool
     if (match === null) return []
     const [protocol = '', hostPort = ''] = match[1] ? key : key.slice(1)
     const [podIp = '', containerPort = ''] = value
-    const port = {
-      family: Number(match[2]) as 4 | 6,
-      protocol: protocol as HostPort['protocol'],
-      hostPort: Number(hostPort),
-      podIp,
-      containerPort: Number(containerPort),
-    }
+    const to = { podIp, containerPort: Number(containerPort), family: Number(match[2]) as 4 | 6 }
+    const port = { ...to, protocol: protocol as HostPort['protocol'], hostPort: Number(hostPort) }
     return [match[1] ? port : { ...port, hostIp: key[0] ?? '' }]
   })
   return ports.length === 0 ? undefined : { link, isOwnLink, snat: true, masqAll: false, ports }
@@ -140,34 +138,19 @@ function recoverNetwork(
     hairpin: [],
     removeWhenEmpty: false,
     kept: elements.filter(({ comment }) => comment === networkDigest(id.network)),
-    ...(bridge === undefined
-      ? {}
-      : {
-          bridge: {
-            name: bridge.name,
-            mac: bridge.mac,
-            mtu,
-            addresses: bridge.addresses.filter((cidr) => !cidr.startsWith('fe80:')),
-            forceAddress: false,
-            promisc: bridge.promisc,
-            vlanFiltering: bridge.vlanFiltering ?? false,
-            isForeign: bridge.alias !== 'trestle',
-          },
-        }),
+    ...(bridge ? { bridge: bridgeOf(bridge, mtu) } : {}),
   }
   if (!isTaken(networkFile(network))) writeNetwork(network)
   return network
 }
 
-function recordOf(id: AttachmentId, spec: Spec): AttachmentRecord {
-  return {
-    format: recordFormat,
-    id,
-    writer: ownIdentity(),
-    netns: { path: '', inode: 0 },
-    createdAt: new Date().toISOString(),
-    spec,
-  }
+function bridgeOf(
+  { name, mac, promisc, vlanFiltering = false, alias, addresses }: ObservedLink,
+  mtu: number,
+): BridgeSpec {
+  const gateways = addresses.filter((cidr) => !cidr.startsWith('fe80:'))
+  const isForeign = alias !== ownBridgeAlias
+  return { name, mac, mtu, addresses: gateways, forceAddress: false, promisc, vlanFiltering, isForeign }
 }
 
 /** Addresses and ports of a record that was written again. A live pod's are given to nobody. */

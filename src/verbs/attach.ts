@@ -96,7 +96,8 @@ function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpe
 function isProven(op: Op, links: ReadonlyMap<string, ObservedLink>, machine: Machine): boolean {
   if (op.kind === 'sysctl.set') return (machine.readSysctl(op.key) ?? '0') === op.value
   const link = 'dev' in op ? links.get(op.dev) : undefined
-  if (op.kind === 'link.set') return link?.up === true && (op.set.mac ?? link.mac) === link.mac
+  if (op.kind === 'link.set')
+    return link?.up === true && (op.set.mac ?? link.mac) === link.mac && (!op.set.promisc || link.promisc)
   if (op.kind !== 'address.add') return true
   // An IPv6 address is once on a link: another network may have it with a shorter prefix.
   const isThere = (there: string) =>

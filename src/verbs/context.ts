@@ -27,12 +27,8 @@ interface CallOfContext {
 
 export function openContext(of: CallOfContext = {}): Context {
   const { signal, startedMs = nowMs(), wrap = (run) => run, path = [], stdin = '' } = of
-  return {
-    machine: realMachine(signal, startedMs, wrap),
-    deadline: { endsAtMs: startedMs + callMs, signal },
-    path,
-    stdin,
-  }
+  const deadline = { endsAtMs: startedMs + callMs, signal }
+  return { machine: realMachine(signal, startedMs, wrap), deadline, path, stdin }
 }
 
 /** For what removes: it finishes its work although a signal asks it to end, and waits for nobody then. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a network becomes in a set-up: compared with the last set-up, with other networks and with the node. Pure.
 
-import { asPrefix, contains, familyOf, isSubnet, overlaps, toCidr } from '../cni/addresses.ts'
+import { asPrefix, bareAddress, contains, familyOf, isSubnet, overlaps, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { bridgeMac, isPodLinkName, ownBridgeAlias } from '../drivers/names.ts'
-import type { BridgeSpec, NetworkSpec, Spec } from '../drivers/spec.ts'
+import { type BridgeSpec, isSameNetwork, type NetworkSpec, type PodAddress, type Spec } from '../drivers/spec.ts'
+import { isDefault } from '../features/sbr.ts'
 import type { ObservedLink, Place } from '../kernel/observed.ts'
 import { mainTable } from '../kernel/operation.ts'
 
@@ -47,18 +48,15 @@ function united(wanted: unknown, known: unknown): unknown {
 
 /** What goes or changes and has pods stays as it is: a network does not change under its pods. Throws CniError 110. */
 function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly Spec[]): void {
-  const own = live.filter(({ network }) => network?.name === before.name && network.role === before.role)
-  const podsIn = (range: string) =>
-    own.filter(({ addresses }) =>
-      addresses.some(({ address }) => contains(toCidr(range), toCidr(address.split('/')[0] ?? ''))),
-    ).length
+  const own = live.filter(({ network }) => network && isSameNetwork(network, before))
+  const isIn = (range: string, { address }: PodAddress) => contains(toCidr(range), toCidr(bareAddress(address)))
+  const podsIn = (range: string) => own.filter(({ addresses }) => addresses.some((each) => isIn(range, each))).length
   const refuseWith = (pods: number, what: string) => {
     if (pods === 0) return
     const message = `network ${wanted.name} is set up with ${what}, with ${pods} ${pods === 1 ? 'pod' : 'pods'}`
-    throw new CniError(Code.rangeConflict, 'network-changed', message, {
-      details:
-        'a network does not change under its pods: put the former configuration back, or drain the node and delete its remaining pods',
-    })
+    const cure = 'put the former configuration back, or drain the node and delete its remaining pods'
+    const details = `a network does not change under its pods: ${cure}`
+    throw new CniError(Code.rangeConflict, 'network-changed', message, { details })
   }
   const [is, was] = [wanted.bridge?.name, before.bridge?.name]
   if (before.mode !== wanted.mode) refuseWith(own.length, `mode ${before.mode}, not ${wanted.mode}`)
@@ -109,7 +107,7 @@ function refuseOverlap(wanted: NetworkSpec, { before, others, host }: Around): v
       // A single address is no subnet (the tunnels of flannel and Calico have one): no pod gets it.
       const subnets = [...link.addresses.filter(isSubnet), ...onLinkPrefixes(host, link.name)]
       const address = subnets.find((each) => isOverlap(each, range) && !isOurs(each))
-      const hasDefault = host.routes.some(({ dev, dst }) => dev === link.name && isDefault(dst))
+      const hasDefault = host.routes.some(({ dev, dst }) => dev === link.name && isDefault({ dst }))
       const cure = link.name === 'lo' || hasDefault ? '' : `remove ${link.name} (ip link del ${link.name}), `
       if (address !== undefined) refuse(range, `${address} of ${link.name}`, cure)
     }
@@ -120,11 +118,7 @@ function refuseOverlap(wanted: NetworkSpec, { before, others, host }: Around): v
 function onLinkPrefixes({ routes }: Place, link: string): readonly string[] {
   const own = routes.filter(({ dev, table }) => dev === link && table === mainTable)
   const advertised = own.filter(({ isAdvertised, gw }) => isAdvertised && gw === undefined).map(({ dst }) => dst)
-  return [...advertised, ...own.flatMap(({ dst, gw }) => (isDefault(dst) && gw !== undefined ? [gw] : []))]
-}
-
-function isDefault(dst: string): boolean {
-  return dst === '0.0.0.0/0' || dst === '::/0'
+  return [...advertised, ...own.flatMap(({ dst, gw }) => (isDefault({ dst }) && gw !== undefined ? [gw] : []))]
 }
 
 /** The bridge as it can be: one of another program keeps its MAC and MTU. Throws CniError 108. */

@@ -26,14 +26,9 @@ export async function addLoopback(call: Call, { prevResult }: LoopbackConf, { ma
       })
     }
     if (prevResult !== undefined) return prevResult
-    const first = ([4, 6] as const).flatMap(
-      (family) => lo.addresses.find((address) => familyOf(address) === family) ?? [],
-    )
-    return {
-      interfaces: [{ name: 'lo', mac: lo.mac, sandbox: call.netns }],
-      ips: first.map((address) => ({ address, interface: 0 })),
-      routes: [],
-    }
+    const firstOf = (family: 4 | 6) => lo.addresses.find((address) => familyOf(address) === family) ?? []
+    const ips = ([4, 6] as const).flatMap(firstOf).map((address) => ({ address, interface: 0 }))
+    return { interfaces: [{ name: 'lo', mac: lo.mac, sandbox: call.netns }], ips, routes: [] }
   } finally {
     closeNetns(netns)
   }
@@ -65,13 +60,8 @@ export async function delLoopback({ netns: path }: Call, { machine }: Context): 
 }
 
 async function askLo(machine: Machine, netns: OpenNetns, stdin: string, why: string): Promise<ObservedLink> {
-  const command = {
-    file: 'nsenter',
-    args: ['--net=/proc/self/fd/3', '--', 'ip', '-j', '-batch', '-'],
-    stdin,
-    netnsFd: netns.fd,
-  }
-  const { code, signal, stdout, stderr } = await machine.ask(command)
+  const args = ['--net=/proc/self/fd/3', '--', 'ip', '-j', '-batch', '-']
+  const { code, signal, stdout, stderr } = await machine.ask({ file: 'nsenter', args, stdin, netnsFd: netns.fd })
   const lo = readLinks(readDocuments(stdout)).get('lo')
   if (code === 0 && lo !== undefined) return lo
   throw commandError({ command: 'nsenter ip -batch -', op: undefined, whys: [why], stderr, code, signal })

@@ -119,19 +119,6 @@ describe.skipIf(missing)(`chained after ptp${missing ? ` (${missing})` : ''}`, (
     expectNothingLeft(host, before)
   })
 
-  it('bandwidth on a link that somebody limits already is refused and changes nothing', () => {
-    const chain = chainOf({ bandwidth: { ingressRate: 8_000_000, ingressBurst: 800_000 } })
-    const pod = attachFirst(host, ptp())
-    const veth = pod.own.interfaces.find((each) => !each.sandbox)?.name ?? ''
-    host.run('tc', 'qdisc add dev'.split(' ').concat(veth, 'root tbf rate 1mbit burst 10000 limit 10000'.split(' ')))
-    const there = snapshot(host)
-    expectError(host.cni('ADD', { ...chain.second, prevResult: pod.own }, pod.call), 7, /qdisc already \(tbf\)/)
-    expect(snapshot(host).links).toEqual(there.links)
-    expect(qdiscs(veth)).toMatch(/rate 1Mbit/)
-    detachChain(host, chain, pod)
-    expectNothingLeft(host, before)
-  })
-
   it('tuning changes link and sysctls, is in the result, and is put back by DEL but for the sysctls', () => {
     const mac = '0a:00:00:00:70:01'
     const sysctl = { 'net.ipv4.conf.IFNAME.arp_filter': '1' }

@@ -121,12 +121,12 @@ describe('failure', () => {
       },
     ],
     [
-      'several, each id once',
+      'several, by the first one, each with its id',
       aggregate,
       {
         code: 11,
-        msg: 'one; two; three [lock-held, ipam-plugin-failed]',
-        details: '(11) one\n(105) two\nwhy\n(11) three',
+        msg: 'one; two; three [lock-held]',
+        details: '(11) one [lock-held]\n(105) two [ipam-plugin-failed]\nwhy\n(11) three [lock-held]',
       },
     ],
     [

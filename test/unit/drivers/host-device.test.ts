@@ -108,7 +108,7 @@ describe('the way home', () => {
       expect(home({ host: namespace(other), pod: namespace(inPod) })).toEqual({
         text: '',
         isStuck: true,
-        missing: expect.stringContaining('up0 is in the pod still, as eth0: the host has another interface called up0'),
+        missing: expect.stringContaining('up0 is in the pod still, as eth0: the host has another interface of its name'),
       })
   })
 
