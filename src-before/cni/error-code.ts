@@ -55,7 +55,7 @@ export const idsOfCode = {
     ...['range-subnet', 'range-bound', 'range-gateway', 'range-set-empty', 'range-set-families'],
     ...['ranges-missing', 'ranges-overlap', 'ranges-too-many', 'range-without-addresses', 'exclude-invalid'],
     ...['static-address-missing', 'static-address-invalid', 'static-gateway-invalid'],
-    ...['address-per-family', 'requested-address-invalid', 'gateway-missing'],
+    ...['address-per-family', 'requested-address-invalid', 'gateway-missing', 'gateway-unreachable'],
     ...['route-destination', 'route-gateway', 'prefix-invalid', 'bridge-name', 'vlan-trunk', 'hairpin-and-promiscuous'],
     ...['master-not-there', 'master-unusable', 'mtu-above-master'],
     ...['device-keys', 'device-form', 'device-not-there', 'device-unusable', 'device-in-use'],

@@ -44,13 +44,8 @@ type Variable = (typeof variableNames)[number]
 type Need = 'required' | 'optional'
 
 /** A variable that a verb does not have is not looked at: libcni sends dummies with VERSION. */
-const ofAttachment: Partial<Record<Variable, Need>> = {
-  CNI_CONTAINERID: 'required',
-  CNI_NETNS: 'required',
-  CNI_IFNAME: 'required',
-  CNI_ARGS: 'optional',
-  CNI_PATH: 'optional',
-}
+const ids = { CNI_CONTAINERID: 'required', CNI_NETNS: 'required', CNI_IFNAME: 'required' } as const
+const ofAttachment: Partial<Record<Variable, Need>> = { ...ids, CNI_ARGS: 'optional', CNI_PATH: 'optional' }
 const needsOf: Readonly<Record<Verb, Partial<Record<Variable, Need>>>> = {
   ADD: ofAttachment,
   CHECK: ofAttachment,
@@ -150,18 +145,16 @@ function readArgs(text: string): CniArgs {
   }
   const values = (key: string) =>
     (pairs.get(key) ?? '')
-      .split(',')
-      .map((entry) => entry.trim())
+      .trim()
+      .split(/\s*,\s*/)
       .filter(Boolean)
+  const [mac, podNamespace, podName, podUid] = ['MAC', 'K8S_POD_NAMESPACE', 'K8S_POD_NAME', 'K8S_POD_UID'].map(
+    (key) => pairs.get(key) || undefined,
+  )
   return {
     ip: values('IP'),
     gateway: values('GATEWAY'),
-    ...defined({
-      mac: pairs.get('MAC') || undefined,
-      podNamespace: pairs.get('K8S_POD_NAMESPACE') || undefined,
-      podName: pairs.get('K8S_POD_NAME') || undefined,
-      podUid: pairs.get('K8S_POD_UID') || undefined,
-    }),
+    ...defined({ mac, podNamespace, podName, podUid }),
     problems: [...problems, ...unknownKeys(pairs)],
   }
 }

@@ -28,19 +28,14 @@ function readName(root: JsonObject): string {
   const name = lookUp(root, 'name') ?? ''
   const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
   const path = ['name']
-  if (name === '')
-    throw new CniError(Code.invalidConfig, 'network-name-missing', 'missing network name', {
-      path,
-      details: `name: ${hint}`,
-    })
+  const missing = { path, details: `name: ${hint}` }
+  if (name === '') throw new CniError(Code.invalidConfig, 'network-name-missing', 'missing network name', missing)
   const id = 'network-name-invalid'
   if (typeof name !== 'string') throw notA(path, name, { id, what: 'a string', hint })
   if (name.length > longestName) throw notA(path, name, { id, what: `at most ${longestName} characters`, hint })
   if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name
-  throw new CniError(Code.invalidConfig, id, 'invalid characters found in network name', {
-    path,
-    details: `name: ${quote(name)}; ${hint}`,
-  })
+  const details = `name: ${quote(name)}; ${hint}`
+  throw new CniError(Code.invalidConfig, id, 'invalid characters found in network name', { path, details })
 }
 
 /** Whether the text is one file name: CNI spec 1.1.0, section 1, no path separators in `type`. */

@@ -98,27 +98,13 @@ const podcidr = field<string | readonly string[]>(
   (value) => isText(value) || (Array.isArray(value) && value.every(isText)),
 )
 
-/** `record`: a switch, how many calls to keep, or an object with these keys. */
-const recordKeys: Readonly<Record<string, (value: unknown) => boolean>> = {
-  keep: isNumberOfCalls,
-  wrap: isText,
-  answer: isObject,
-}
-
-function isNumberOfCalls(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000
-}
-
-function isRecord(value: unknown): boolean {
-  if (isObject(value))
-    return Object.entries(value).every(
-      ([key, each]) => Object.hasOwn(recordKeys, key) && recordKeys[key]?.(each) === true,
-    )
-  return typeof value === 'boolean' || isNumberOfCalls(value)
-}
-
-const recordHint = 'use true, false or how many calls to keep'
-const record = field<unknown>('a switch, a number of calls, or keep, wrap and answer', recordHint, isRecord, 'number')
+/** A switch, how many calls to keep, or an object of `keep`, `wrap` and `answer` (recording/recorder.ts). */
+const record = field<unknown>(
+  'a switch, a number of calls, or keep, wrap and answer',
+  'use true, false or how many calls to keep',
+  (value) => typeof value === 'boolean' || isObject(value) || (Number.isInteger(value) && Number(value) >= 0),
+  'number',
+)
 
 /** Each destination that keeps a pod's address makes an element with every range of the network. */
 const mostDestinations = 256

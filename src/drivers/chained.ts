@@ -15,7 +15,7 @@ import { sbrOf } from '../features/sbr.ts'
 import { refuseDisabledIpv6, tuningOfOther } from '../features/tuning.ts'
 import type { ObservedLink, Place } from '../kernel/observed.ts'
 import { mainTable } from '../kernel/operation.ts'
-import { type AttachmentId, emptySpec, type NetworkSpec, type PodAddress, type Spec } from './spec.ts'
+import { type AttachmentId, emptyNetwork, emptySpec, type NetworkSpec, type PodAddress, type Spec } from './spec.ts'
 
 /** What was seen around the interface. `ways`: the link by which the host reaches an address. */
 export interface ChainedSurroundings {
@@ -125,14 +125,11 @@ function networkOf(
   const links = bridge === undefined ? [] : isVlanGateway && way !== undefined ? [bridge, way] : [bridge]
   const policy = conf.firewall?.ingressPolicy
   return {
+    ...emptyNetwork,
     name: conf.name,
     role: 'chained',
     mode: 'chained',
     ranges,
-    isLearned: true,
-    gateways: [],
-    vlan: 0,
-    forwarding: [],
     allowOverlap: true,
     // On a link that pods share the answer to a neighbour goes straight to it.
     hairpin: isShared ? ranges : [],

@@ -2,7 +2,7 @@
 // Configuration and lease -> spec: every name, MAC, address, route, port, element, queue and sysctl of an attachment is
 // decided here, purely. Everything that acts is a function of the result.
 
-import { bareAddress, familyOf, networkText, toCidr } from '../cni/addresses.ts'
+import { bareAddress, familyOf, includes, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import type { Route } from '../cni/results.ts'
@@ -42,6 +42,7 @@ export function describe({ id, conf, lease, node, device, known, usedTables = ne
   const mac = conf.tuning?.mac ?? conf.mac ?? ownMac ?? podLinkMac(id)
   const mtu = conf.mtu === 'auto' ? node.mtu : conf.mtu
   const podRoutes = routesOf(lease.routes, addresses, conf.isDefaultGateway)
+  if (!driver.isRouted && !conf.disableContainerInterface) requireNearGateways(podRoutes, addresses)
   if (conf.tuning !== undefined && addresses.some(({ address }) => familyOf(address) === 6))
     refuseDisabledIpv6(conf.tuning, id.ifName, 'ipam')
   const { routes, defaultRoutes, wayToPod, ...own } = driver.partsOf(conf, {
@@ -118,6 +119,25 @@ function requireOtherGateway(addresses: readonly PodAddress[]): void {
 interface PodRoutes {
   readonly routes: readonly PodRoute[]
   readonly defaultRoutes: readonly PodRoute[]
+}
+
+/**
+ * The kernel refuses a route whose gateway is on no link (net/ipv4/fib_semantics.c, fib_check_nh); by then the gateway
+ * would be on the bridge. Link-local IPv6 addresses are on every link.
+ */
+function requireNearGateways({ routes, defaultRoutes }: PodRoutes, addresses: readonly PodAddress[]): void {
+  const onLink = routes.flatMap(({ gw, dst }) => (gw === undefined ? dst : []))
+  const near = [...addresses.map(({ address }) => address), ...onLink, 'fe80::/64'].map(toCidr)
+  const far = [...routes, ...defaultRoutes].find(({ gw }) => {
+    const at = gw === undefined ? undefined : parseAddress(gw)
+    return at !== undefined && !near.some((cidr) => includes(cidr, at))
+  })
+  if (far === undefined) return
+  const list = addresses.map(({ address }) => address).join(', ')
+  const message = `ipam: gateway ${far.gw} is in no subnet of the pod (${list})`
+  throw new CniError(Code.invalidConfig, 'gateway-unreachable', message, {
+    details: `the route to ${far.dst} goes through it; give the addresses a gateway of their subnet, or use mode ptp`,
+  })
 }
 
 /** The pod's routes, with gateways filled in. Plain default routes stand apart: they never replace one of the pod. */

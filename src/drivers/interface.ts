@@ -7,7 +7,7 @@ import { featureOps } from '../features/features.ts'
 import { type Op, setLink, setSysctl } from '../kernel/operation.ts'
 import type { Driver } from './driver.ts'
 import { aliasOf, podLinkMac } from './names.ts'
-import type { NetworkSpec, PodRoute, Spec } from './spec.ts'
+import { emptyNetwork, type NetworkSpec, type PodRoute, type Spec } from './spec.ts'
 
 /** Makes the pair and marks its host end with the ids and addresses, for DEL, recovery and people. */
 export function vethOps(spec: Spec): readonly Op[] {
@@ -92,17 +92,7 @@ export function detectionOps(spec: Spec): readonly Op[] {
 /** Of modes without anything on the host: the gateway is a router elsewhere. */
 export const inPodAlone = {
   isInPodAlone: true,
-  networkOf: ({ name, mode, removeWhenEmpty, allowOverlap }: InterfaceConf): NetworkSpec => ({
-    name,
-    role: 'main',
-    mode,
-    ranges: [],
-    isLearned: true,
-    gateways: [],
-    vlan: 0,
-    forwarding: [],
-    allowOverlap,
-    hairpin: [],
-    removeWhenEmpty,
-  }),
+  networkOf: ({ name, mode, removeWhenEmpty, allowOverlap }: InterfaceConf): NetworkSpec => {
+    return { ...emptyNetwork, name, mode, removeWhenEmpty, allowOverlap }
+  },
 } as const satisfies Partial<Driver>

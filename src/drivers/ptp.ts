@@ -22,7 +22,7 @@ import { addHostAddress, linkScope, type Op } from '../kernel/operation.ts'
 import type { Decided, Driver, Parts } from './driver.ts'
 import { hasIpv6, vethOps } from './interface.ts'
 import { hostLinkMac, hostLinkName, linkLocalPrefix } from './names.ts'
-import type { NetworkSpec, PodAddress, PodRoute, Spec } from './spec.ts'
+import { emptyNetwork, type NetworkSpec, type PodAddress, type PodRoute, type Spec } from './spec.ts'
 import { familiesOf, rangesOf } from './subnets.ts'
 
 function partsOf(conf: PtpConf, { id, mtu, addresses, routes, defaultRoutes }: Decided): Parts {
@@ -41,16 +41,13 @@ function partsOf(conf: PtpConf, { id, mtu, addresses, routes, defaultRoutes }: D
 function networkSpec(conf: PtpConf, addresses: readonly PodAddress[]): NetworkSpec {
   const ranges = rangesOf(conf, addresses)
   return {
+    ...emptyNetwork,
     name: conf.name,
-    role: 'main',
     mode: 'ptp',
     ranges,
     isLearned: conf.ipam.kind !== 'pool',
-    gateways: [],
-    vlan: 0,
     forwarding: familiesOf(ranges),
     allowOverlap: conf.allowOverlap,
-    hairpin: [],
     ...defined({ masquerade: masqueradeOf(conf, ranges), accept: acceptOf(conf, [], ranges) }),
     removeWhenEmpty: conf.removeWhenEmpty,
   }

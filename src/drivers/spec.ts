@@ -227,6 +227,17 @@ export interface Spec {
   readonly kept?: readonly Element[]
 }
 
+/** What a network shares that shares nothing. */
+export const emptyNetwork = {
+  role: 'main',
+  ranges: [],
+  isLearned: true,
+  gateways: [],
+  vlan: 0,
+  forwarding: [],
+  hairpin: [],
+} as const satisfies Partial<NetworkSpec>
+
 /** A spec with nothing in it but whose it is. */
 export function emptySpec(id: AttachmentId, mode: Spec['mode']): Spec {
   return {

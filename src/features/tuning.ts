@@ -33,7 +33,7 @@ export function readTuning(raw: Sources, call: Call, stdin: string): TuningConf 
   if (tuning === undefined) return undefined
   const cni = raw.args?.cni ?? {}
   refuseRepeated(stdin)
-  const { env, args, runtime } = macSources(raw, call)
+  const [env, args, runtime] = macSources(raw, call)
   return {
     sysctl: {
       ...readSysctls(tuning.sysctl, call.ifName, ['tuning', 'sysctl']),
@@ -94,25 +94,17 @@ export function refuseDisabledIpv6({ sysctl }: Pick<TuningConf, 'sysctl'>, ifNam
   for (const name of ['all', 'default', ifName]) {
     if (sysctl[`net/ipv6/conf/${name}/disable_ipv6`]?.trim() !== '1') continue
     const message = `net.ipv6.conf.${name}.disable_ipv6 is 1, and ${addresses} gives the pod an IPv6 address`
-    throw configError(['tuning', 'sysctl'], message, {
-      id: 'sysctl-disables-ipv6',
-      hint: `leave the sysctl out, or the IPv6 range of ${addresses}`,
-    })
+    const hint = `leave the sysctl out, or the IPv6 range of ${addresses}`
+    throw configError(['tuning', 'sysctl'], message, { id: 'sysctl-disables-ipv6', hint })
   }
 }
 
-interface MacSource {
-  readonly text: string | undefined
-  /** Absent for CNI_ARGS. */
-  readonly path?: KeyPath
-}
+/** `path`: absent for CNI_ARGS. */
+type MacSource = { readonly text: string | undefined; readonly path?: KeyPath }
 
-function macSources(raw: Sources, call: Call) {
-  return {
-    env: { text: call.args.mac },
-    args: { text: raw.args?.cni?.mac, path: ['args', 'cni', 'mac'] },
-    runtime: { text: raw.runtimeConfig?.mac, path: ['runtimeConfig', 'mac'] },
-  }
+function macSources(raw: Sources, call: Call): readonly [MacSource, MacSource, MacSource] {
+  const inArgs = { text: raw.args?.cni?.mac, path: ['args', 'cni', 'mac'] }
+  return [{ text: call.args.mac }, inArgs, { text: raw.runtimeConfig?.mac, path: ['runtimeConfig', 'mac'] }]
 }
 
 /** The MAC of the last source that has one; every source is checked. */
@@ -136,9 +128,9 @@ function lastMac(sources: readonly MacSource[]): string | undefined {
  * the runtime's counts: a pod's author may write the others.
  */
 export function readMac(raw: Sources, call: Call, isChained: boolean): string | undefined {
-  const { env, args, runtime } = macSources(raw, call)
-  const mac = lastMac([env, args, runtime])
-  return isChained ? lastMac([runtime]) : mac
+  const sources = macSources(raw, call)
+  const mac = lastMac(sources)
+  return isChained ? lastMac([sources[2]]) : mac
 }
 
 /** Of an interface that trestle makes: MAC and MTU are part of making it. */

@@ -145,9 +145,8 @@ export function chooseRequested(
       if (range === undefined) continue
       if (sets.flat().some(({ gateway }) => gateway === address)) {
         const message = `failed to allocate for range ${index}: requested ip ${address} is subnet's gateway`
-        throw new CniError(Code.addressUnavailable, 'requested-gateway', message, {
-          details: 'Ask for another address, or for none.',
-        })
+        const details = 'Ask for another address, or for none.'
+        throw new CniError(Code.addressUnavailable, 'requested-gateway', message, { details })
       }
       left.delete(address)
       return { address, range }

@@ -99,11 +99,12 @@ export async function endKilledCalls(writer?: ProcessIdentity, untilMs = Number.
   for (let pauseMs = 1; left.length > 0; pauseMs = Math.min(pauseMs * 2, 50)) {
     requireOwnProc(left)
     const holders = holdersOf(left)
-    const isDone = (file: CallFile) =>
-      !holders.some((pid) => isHolder(pid, file)) ||
-      (file.kind === 'delegate' && isOlder(file.identity, file.writtenMs, longestDelegateMs))
-    for (const file of left.filter(isDone)) rmSync(file.path, { force: true })
-    left = left.filter((file) => !isDone(file))
+    const isAtWork = (file: CallFile) =>
+      holders.some((pid) => isHolder(pid, file)) &&
+      !(file.kind === 'delegate' && isOlder(file.identity, file.writtenMs, longestDelegateMs))
+    const atWork = left.filter(isAtWork)
+    for (const file of left) if (!atWork.includes(file)) rmSync(file.path, { force: true })
+    left = atWork
     if (left.length === 0) return
     if (nowMs() > until) throw stillAtWork(left, holders)
     for (const file of left) if (file.kind === 'tool') for (const pid of holders) kill(pid, file)
@@ -134,15 +135,8 @@ function readCallFile(name: string): CallFile | undefined {
     stat.isFile() && stat.uid === 0n && stat.nlink === 1n && stat.size === 0n && (stat.mode & 0o777n) === 0o600n
   if (!isOurs) return undefined
   const identity = { pid: Number(pid), startTime, bootId: bootId(), pidNamespace: `pid:[${namespace}]` }
-  const writtenMs = Number(stat.mtimeMs)
-  return {
-    path,
-    inode: stat.ino,
-    device: stat.dev,
-    writtenMs,
-    identity,
-    kind: delegate === undefined ? 'tool' : 'delegate',
-  }
+  const kind = delegate === undefined ? 'tool' : 'delegate'
+  return { path, inode: stat.ino, device: stat.dev, writtenMs: Number(stat.mtimeMs), identity, kind }
 }
 
 /** In a /proc of another pid namespace numbers are not those that kill(2) takes. */
@@ -199,9 +193,8 @@ function kill(pid: number, file: CallFile): void {
 function stillAtWork(files: readonly CallFile[], holders: readonly number[]): CniError {
   const name = (pid: number) => `${pid} (${linkText(`/proc/${pid}/exe`).split('/').at(-1) || 'unknown'})`
   const message = `what a killed call has started is still at work: process ${holders.map(name).join(', ')}`
+  const callers = files.map(({ identity }) => identity.pid).join(', ')
   return new CniError(Code.tryAgainLater, 'killed-call-at-work', message, {
-    details:
-      `its caller was process ${files.map(({ identity }) => identity.pid).join(', ')}; a tool waits for the kernel (cat ` +
-      `/proc/${holders[0]}/stack), an IPAM plugin for what it needs; record and addresses stay for a later call`,
+    details: `its caller was process ${callers}; see what it waits for: cat /proc/${holders[0]}/stack; a later call goes on`,
   })
 }

@@ -143,26 +143,21 @@ async function runSteps(run: Run, steps: readonly Step[], options: RunOptions): 
   const results = await Promise.all(started.values())
   const failed = results.find(({ error }) => error !== undefined)
   const { error, op } = failed ?? {}
+  const reason = error instanceof CommandError ? error.reason : undefined
   return {
     printed: new Map(results.map(({ name, stdout }) => [name, stdout])),
     skipped: results.flatMap(({ skipped }) => skipped),
-    ...(error === undefined
-      ? {}
-      : { failed: { error, op, reason: error instanceof CommandError ? error.reason : undefined } }),
+    ...(error === undefined ? {} : { failed: { error, op, reason } }),
     errors: results.flatMap((result) => result.error ?? []),
     undone: results.flatMap(({ undone }) => undone),
   }
 }
 
-async function runAfter(
-  before: readonly Promise<StepResult>[],
-  run: Run,
-  step: Step,
-  options: RunOptions,
-): Promise<StepResult> {
+async function runAfter(before: readonly Promise<StepResult>[], run: Run, step: Step, options: RunOptions) {
   const results = await Promise.all(before)
   const isHeldUp = results.some(({ error, undone }) => error !== undefined || undone.length > 0)
-  if (isHeldUp && !options.goesOn) return { name: step.name, stdout: '', skipped: [], undone: step.batch.ops }
+  const heldUp: StepResult = { name: step.name, stdout: '', skipped: [], undone: step.batch.ops }
+  if (isHeldUp && !options.goesOn) return heldUp
   return await runStep(run, step, options)
 }
 

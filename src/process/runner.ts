@@ -126,22 +126,17 @@ function start(command: Command, leftMs: number, signal: AbortSignal | undefined
     closeFiles()
   }
   // In the loop's next turn, so that what is in the pipes is read first; and only while it has not failed.
-  const doneWatch =
-    command.isDone &&
-    setInterval(
-      () =>
-        setImmediate(() => {
-          if (isSettled || reason || child.signalCode || child.exitCode) return
-          const out = stdout()
-          if (out === undefined || stderr() !== '' || !command.isDone?.(out)) return
-          killGroup(child)
-          finish()
-          // It is reaped by pid 1 when we have left; nobody waits for its end.
-          child.unref()
-          settle.resolve({ code: 0, stdout: out, stderr: '' })
-        }),
-      1,
-    )
+  const endIfDone = () => {
+    if (isSettled || reason || child.signalCode || child.exitCode) return
+    const out = stdout()
+    if (out === undefined || stderr() !== '' || !command.isDone?.(out)) return
+    killGroup(child)
+    finish()
+    // It is reaped by pid 1 when we have left; nobody waits for its end.
+    child.unref()
+    settle.resolve({ code: 0, stdout: out, stderr: '' })
+  }
+  const doneWatch = command.isDone && setInterval(() => setImmediate(endIfDone), 1)
   child.on('error', (error: NodeJS.ErrnoException) => {
     finish()
     settle.reject(notStarted(command, error))
@@ -221,9 +216,8 @@ function tooSlow(command: Command): CniError {
 }
 
 function interrupted(command: Command): CniError {
-  return new CniError(Code.interrupted, 'call-interrupted', `interrupted by a signal while running ${command.file}`, {
-    details: commandLine(command),
-  })
+  const message = `interrupted by a signal while running ${command.file}`
+  return new CniError(Code.interrupted, 'call-interrupted', message, { details: commandLine(command) })
 }
 
 function tooLong(command: Command): CniError {
@@ -236,9 +230,7 @@ function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
   const cure = isMissing
     ? 'install it (Debian: iproute2, nftables, util-linux, procps), or add its directory to PATH'
     : `${error.message}; see its mode and the limits of the node (processes, open files, memory)`
-  const id = isMissing ? 'command-missing' : 'command-not-started'
-  return new CniError(Code.commandFailed, id, `cannot run ${command.file}: ${isMissing ? 'not found' : error.code}`, {
-    details: `${commandLine(command)}: ${cure}`,
-    cause: error,
-  })
+  const [id, why] = isMissing ? ['command-missing', 'not found'] : ['command-not-started', error.code]
+  const details = `${commandLine(command)}: ${cure}`
+  return new CniError(Code.commandFailed, id, `cannot run ${command.file}: ${why}`, { details, cause: error })
 }

@@ -78,10 +78,8 @@ function readHolder(file: string): Holder | undefined {
   if (stat === undefined) return undefined
   const written = parseObject(readableText(file) ?? '')
   const { pid, startTime, bootId, pidNamespace, purpose } = written ?? {}
-  const isIdentity = typeof pid === 'number' && typeof bootId === 'string'
-  const identity = isIdentity
-    ? { pid, startTime: String(startTime ?? ''), bootId, pidNamespace: String(pidNamespace ?? '') }
-    : undefined
+  const names = { startTime: String(startTime ?? ''), pidNamespace: String(pidNamespace ?? '') }
+  const identity = typeof pid === 'number' && typeof bootId === 'string' ? { pid, bootId, ...names } : undefined
   return { identity, purpose: String(purpose ?? ''), writtenMs: stat.mtimeMs }
 }
 

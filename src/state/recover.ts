@@ -9,6 +9,7 @@ import { attachmentDigest, hostLinkName, ifbName, networkDigest, ownBridgeAlias,
 import {
   type AttachmentId,
   type BridgeSpec,
+  emptyNetwork,
   emptySpec,
   type HostPort,
   type HostPorts,
@@ -126,16 +127,10 @@ function recoverNetwork(
 ): NetworkSpec {
   const bridge = master === undefined ? undefined : links.get(master)
   const network: NetworkSpec = {
+    ...emptyNetwork,
     name: id.network,
-    role: 'main',
     mode: bridge === undefined ? 'ptp' : 'bridge',
-    ranges: [],
-    isLearned: true,
-    gateways: [],
-    vlan: 0,
-    forwarding: [],
     allowOverlap: true,
-    hairpin: [],
     removeWhenEmpty: false,
     kept: elements.filter(({ comment }) => comment === networkDigest(id.network)),
     ...(bridge ? { bridge: bridgeOf(bridge, mtu) } : {}),

@@ -77,7 +77,7 @@ function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
     return { place: 'host', kind: 'table.show', table, why }
   })
   const { bridge } = network
-  const links = bridge === undefined ? [] : [bridge.name, ...(bridge.vlanGateway ? [bridge.vlanGateway.name] : [])]
+  const links = [bridge?.name, bridge?.vlanGateway?.name].filter((name) => name !== undefined)
   return [...links.map((dev): Op => ({ place: 'host', kind: 'link.show', dev, why: `see ${dev}` })), ...tables]
 }
 
@@ -118,17 +118,14 @@ function isAboutSharedPart({ failed }: Outcome, { bridge }: NetworkSpec): boolea
 /** Runs the operations, once more where the pod has IPv6 switched off. */
 async function runOps(spec: Spec, ops: readonly Op[], netns: OpenNetns, { machine }: Context): Promise<Outcome> {
   const outcome = await machine.run(stepsToAdd(ops), { netns })
+  if (!isIpv6Off(outcome)) return outcome
+  const enable = ['lo', spec.pod?.name ?? spec.id.ifName].map((name) => {
+    return setSysctl('pod', `net/ipv6/conf/${name}/disable_ipv6`, '0', 'first', 'switch IPv6 on in the pod')
+  })
+  const again = await machine.run(stepsToAdd([...enable, ...outcome.undone]), { netns })
   const printed = new Map(outcome.printed)
-  if (isIpv6Off(outcome)) {
-    const dev = spec.pod?.name ?? spec.id.ifName
-    const enable = ['lo', dev].map((name): Op => {
-      return setSysctl('pod', `net/ipv6/conf/${name}/disable_ipv6`, '0', 'first', 'switch IPv6 on in the pod')
-    })
-    const again = await machine.run(stepsToAdd([...enable, ...outcome.undone]), { netns })
-    for (const [name, text] of again.printed) printed.set(name, `${printed.get(name) ?? ''}${text}`)
-    return { ...again, printed, skipped: [...outcome.skipped, ...again.skipped] }
-  }
-  return outcome
+  for (const [name, text] of again.printed) printed.set(name, `${printed.get(name) ?? ''}${text}`)
+  return { ...again, printed, skipped: [...outcome.skipped, ...again.skipped] }
 }
 
 /** disable_ipv6 in the pod: runtimes may set it (net/ipv6/addrconf.c, addrconf_add_dev). */
@@ -162,10 +159,7 @@ function refusal(spec: Spec, { failed }: Outcome): CniError {
   const isName = op?.kind === 'veth.add' || (op?.kind === 'link.set' && op.place === 'pod' && op.set.name !== undefined)
   if (reason === 'exists' && isName) {
     const message = `CNI_IFNAME ${spec.id.ifName}: an interface of that name is already in the pod`
-    const details =
-      spec.id.ifName === 'lo'
-        ? 'every pod has one: use another name'
-        : `use another name, or remove it in the pod: ip link del ${spec.id.ifName}`
+    const details = `use another name, or remove it in the pod: ip link del ${spec.id.ifName}`
     return new CniError(Code.invalidEnvironment, 'interface-name-taken', message, { details, cause: error })
   }
   return error

@@ -269,11 +269,15 @@ describe('afterwards', () => {
     expectNothingLeft(host, before)
   })
 
-  it('without a record, too, with its DEL; until then an ADD names the link that it is by now', () => {
+  it('without a record, too, with its DEL; until then an ADD tells how to find it', () => {
     const pod = attach(host, conf)
     endNamespace(pod)
     host.run('find', [host.stateDir, '-mindepth', '1', '-delete'])
-    expectError(host.cni('ADD', conf, { id: 'other', netns: host.pod('other') }), 7, /ip link set dev3 name dev7/)
+    expectError(
+      host.cni('ADD', conf, { id: 'other', netns: host.pod('other') }),
+      7,
+      'from a pod under another name has the alias dev7',
+    )
     home(pod)
     expect(onHostJson(host, ['link', 'show', 'dev7'])[0]).not.toHaveProperty('ifalias')
   })

@@ -68,14 +68,6 @@ describe('refused values', () => {
     [{ nonMasqueradeCIDRs: ['10.0.0.0'] }, 'nonMasqueradeCIDRs[0]: "10.0.0.0" is not a prefix in CIDR notation'],
     [{ dns: { search: ['a\nb'] } }, 'dns.search[0]: "a\\nb" is not a string without control characters'],
     [{ dns: [] }, 'dns: [] is not an object'],
-    [
-      { record: JSON.parse('{"__proto__":{}}') },
-      'record: {"__proto__":{}} is not a switch, a number of calls, or keep, wrap and answer',
-    ],
-    [
-      { record: { warp: 'bridge' } },
-      'record: {"warp":"bridge"} is not a switch, a number of calls, or keep, wrap and answer',
-    ],
     [{ bridge: long }, `bridge: "${'x'.repeat(63)}... is not a bridge name: interface name is too long`],
     [{ type: 'macvlan' }, 'ipam: missing: macvlan delegates to us'],
     [{ type: 'macvlan', ipam: { type: 'dhcp' } }, 'ipam.type: "dhcp" is not ours'],

@@ -55,6 +55,15 @@ describe('the routes of a pod', () => {
     expect([spec.routes, spec.defaultRoutes]).toEqual([[metric], []])
   })
 
+  it('whose gateway is on no link are refused, before the bridge has anything', () => {
+    const far = leaseOf([v4], [{ dst: '10.9.0.0/16', gw: '192.0.2.1' }])
+    expect(lineOf(errorOf(() => attached(pool, far)))).toBe(
+      '(7) ipam: gateway 192.0.2.1 is in no subnet of the pod (10.1.0.2/24)',
+    )
+    const near = leaseOf([v6], [{ dst: 'fd09::/16', gw: 'fe80::1' }])
+    expect(attached(pool, near).routes).toHaveLength(1)
+  })
+
   it('of a routed pod reach the gateway by the link and the subnet through it', () => {
     const spec = attached(
       { mode: 'ptp', ipMasq: true, ...pool },

@@ -108,7 +108,9 @@ describe('the way home', () => {
       expect(home({ host: namespace(other), pod: namespace(inPod) })).toEqual({
         text: '',
         isStuck: true,
-        missing: expect.stringContaining('up0 is in the pod still, as eth0: the host has another interface of its name'),
+        missing: expect.stringContaining(
+          'up0 is in the pod still, as eth0: the host has another interface of its name',
+        ),
       })
   })
 
