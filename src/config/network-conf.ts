@@ -186,7 +186,3 @@ export interface DelConf {
   readonly dataDir: string
   readonly stdin: string
 }
-
-export function makesInterface(conf: NetworkConf): conf is InterfaceConf {
-  return conf.mode !== 'ipam' && conf.mode !== 'loopback' && conf.mode !== 'chained'
-}

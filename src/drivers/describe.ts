@@ -36,7 +36,7 @@ export const noLease: Lease = { addresses: [], routes: [] }
 /** All decisions about an attachment that makes an interface. Throws CniError 7. */
 export function describe({ id, conf, lease, node, device, known, usedTables = new Set() }: Description): Spec {
   const addresses = conf.isGateway ? lease.addresses.map(withFirstGateway) : lease.addresses
-  requireOtherGateway(addresses)
+  requireOtherGateway(addresses, conf.ipam)
   const driver = driverOf(conf)
   const ownMac = ownAddressMac(conf.ipam, addresses)
   const mac = conf.tuning?.mac ?? conf.mac ?? ownMac ?? podLinkMac(id)
@@ -108,10 +108,14 @@ function ownAddressMac(ipam: IpamConf, addresses: readonly PodAddress[]): string
 }
 
 /** A pool gives no pod its gateway; an address that is its own gateway would be the host's. */
-function requireOtherGateway(addresses: readonly PodAddress[]): void {
+function requireOtherGateway(addresses: readonly PodAddress[], { kind }: IpamConf): void {
   const own = addresses.find(({ address, gateway }) => gateway === bareAddress(address))
   if (own === undefined) return
-  throw new CniError(Code.addressUnavailable, 'requested-gateway', `${own.address} is its own gateway`, {
+  const [code, id] =
+    kind === 'delegated'
+      ? [Code.addressUnavailable, 'requested-gateway']
+      : [Code.invalidConfig, 'static-gateway-invalid']
+  throw new CniError(code, id, `${own.address} is its own gateway`, {
     details: 'use another address for the pod or another gateway; the default is the first address of the subnet',
   })
 }

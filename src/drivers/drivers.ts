@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The drivers of the modes that make an interface, each with configurations of its own mode.
 
-import type { InterfaceConf } from '../config/network-conf.ts'
+import type { InterfaceConf, NetworkConf } from '../config/network-conf.ts'
 import { bridge } from './bridge.ts'
 import type { Driver } from './driver.ts'
 import { hostDevice } from './host-device.ts'
@@ -14,6 +14,10 @@ const drivers: { readonly [M in InterfaceConf['mode']]: Driver<Extract<Interface
   ptp,
   macvlan,
   'host-device': hostDevice,
+}
+
+export function makesInterface(conf: NetworkConf): conf is InterfaceConf {
+  return Object.hasOwn(drivers, conf.mode)
 }
 
 export function driverOf({ mode }: Pick<InterfaceConf, 'mode'>): Driver {

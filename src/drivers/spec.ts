@@ -50,10 +50,7 @@ export interface VlanGateway {
   readonly vlan: number
 }
 
-export interface BridgeSpec {
-  readonly name: string
-  readonly mac: string
-  readonly mtu: number
+export interface BridgeSpec extends LinkEnd {
   /** Gateway addresses with prefix length; on the VLAN's gateway link where there is one. */
   readonly addresses: readonly string[]
   readonly forceAddress: boolean

@@ -4,7 +4,7 @@
 // in which ways one does not hold in differences.ts.
 
 import type { MacvlanMode } from '../config/network-conf.ts'
-import type { PodRoute } from '../drivers/spec.ts'
+import type { LinkEnd, PodRoute } from '../drivers/spec.ts'
 import { type Element, type TableFamily, tableName } from './nft-table.ts'
 
 /** `why` is the error message when it fails, and what `trestle plan` prints: "could not <why>". */
@@ -38,33 +38,19 @@ export interface LinkAttributes {
   readonly isolated?: boolean
 }
 
+type PeerEnd = LinkEnd & { readonly isInPod: boolean }
+
 /** Of `ip`, and of `bridge` for VLANs. */
 export type IpOp =
-  | {
-      readonly kind: 'veth.add'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
-      readonly master?: string
-      readonly peer: { readonly name: string; readonly mac: string; readonly mtu: number; readonly isInPod: boolean }
-    }
-  | {
-      readonly kind: 'bridge.add'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
-      readonly vlanFiltering: boolean
-    }
-  | { readonly kind: 'ifb.add'; readonly name: string; readonly mac: string; readonly mtu: number }
-  | {
+  | (LinkEnd & { readonly kind: 'veth.add'; readonly master?: string; readonly peer: PeerEnd })
+  | (LinkEnd & { readonly kind: 'bridge.add'; readonly vlanFiltering: boolean })
+  | (LinkEnd & { readonly kind: 'ifb.add' })
+  | (LinkEnd & {
       readonly kind: 'macvlan.add'
-      readonly name: string
-      readonly mac: string
-      readonly mtu: number
       readonly master: string
       readonly mode: MacvlanMode
       readonly group: number
-    }
+    })
   | { readonly kind: 'link.set'; readonly dev: string; readonly set: LinkAttributes }
   | { readonly kind: 'link.delete'; readonly dev: string }
   /** `devs`: the links in it. */

@@ -6,17 +6,11 @@ import type { Call } from '../cni/call.ts'
 import { CniError, Code, oneLine } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import type { Result } from '../cni/results.ts'
-import {
-  type ChainedConf,
-  type InterfaceConf,
-  type IpamRoleConf,
-  makesInterface,
-  type NetworkConf,
-} from '../config/network-conf.ts'
+import type { ChainedConf, InterfaceConf, IpamRoleConf, NetworkConf } from '../config/network-conf.ts'
 import { asksForAnything, chainedAddresses, chainedResult, describeChained } from '../drivers/chained.ts'
 import { describe, noLease } from '../drivers/describe.ts'
 import type { Device } from '../drivers/driver.ts'
-import { driverOf } from '../drivers/drivers.ts'
+import { driverOf, makesInterface } from '../drivers/drivers.ts'
 import { hostLinkName, ifbName } from '../drivers/names.ts'
 import { afterPrevious, leaseResult, resultOf } from '../drivers/result.ts'
 import { type AttachmentId, emptySpec, type Lease, type Spec } from '../drivers/spec.ts'

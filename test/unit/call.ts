@@ -4,9 +4,9 @@
 import { type Call, type Environment, readCall, type Verb } from '../../src/cni/call.ts'
 import { CniError } from '../../src/cni/errors.ts'
 import type { InterfaceConf, NetworkConf, OwnConf } from '../../src/config/network-conf.ts'
-import { makesInterface } from '../../src/config/network-conf.ts'
 import { readConfig } from '../../src/config/read-config.ts'
 import { type Description, describe } from '../../src/drivers/describe.ts'
+import { makesInterface } from '../../src/drivers/drivers.ts'
 import type { AttachmentId, PodAddress, Spec } from '../../src/drivers/spec.ts'
 import type { ObservedLink, Place } from '../../src/kernel/observed.ts'
 

@@ -91,7 +91,7 @@ describe('addresses and MACs', () => {
     const own = leaseOf([{ address: '10.1.0.1/24', gateway: '10.1.0.1' }])
     expect(errorOf(() => attached(delegated, own))).toMatchObject({ code: 102 })
     const fixed = { ipam: { type: 'static', addresses: [{ address: '10.1.0.1/24', gateway: '10.1.0.1' }] } }
-    expect(errorOf(() => attached(fixed, own))).toMatchObject({ code: 102 })
+    expect(errorOf(() => attached(fixed, own))).toMatchObject({ code: 7 })
   })
 
   it('the MAC follows the address from our pool, the attachment with a delegate, and what is asked for', () => {
