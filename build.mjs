@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { gateAgent, gateBundle, gateCli, gateText } from './scripts/bundle-gate.mjs'
+import { gateAgent, gateBundle, gateText } from './scripts/bundle-gate.mjs'
 import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
@@ -66,8 +66,7 @@ function requireTimers(executable) {
 mkdirSync('dist', { recursive: true })
 const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-const cli = await bundle('src/commands/command-line.ts', dist('cli.cjs'))
-gateCli(cli)
+await bundle('src/commands/command-line.ts', dist('cli.cjs'))
 const record = await bundle('src/commands/record/keep-call.ts', dist('record.cjs'))
 const agent = await bundle('src-before/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
