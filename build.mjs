@@ -66,7 +66,7 @@ function requireTimers(executable) {
 mkdirSync('dist', { recursive: true })
 const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-await bundle('src/commands/command-line.ts', dist('cli.cjs'))
+const cli = await bundle('src/commands/command-line.ts', dist('cli.cjs'))
 const record = await bundle('src/commands/record/keep-call.ts', dist('record.cjs'))
 const agent = await bundle('src-before/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
