@@ -67,17 +67,15 @@ function isolationOp(chained: { hostLink?: string; isolatesPort?: boolean } | un
  * port translates are another bridge's, too.
  */
 export function policyElements(networks: readonly NetworkSpec[]): readonly BareElement[] {
-  const elements: BareElement[] = []
   const policies = networks.flatMap(({ ingressPolicy }) => ingressPolicy ?? [])
-  const isIsolated = (link: string) =>
-    policies.some(({ policy, links }) => policy === 'isolated' && links.includes(link))
+  // The last link is the one that the host routes by. On a VLAN that is the gateway's: a pod's frame to it is bridged, and
+  // with br_netfilter filtered as one from the bridge to itself.
+  const isolated = policies.flatMap(({ policy, links }) => (policy === 'isolated' ? links.slice(-1) : []))
+  const elements: BareElement[] = []
   for (const { links } of policies) {
-    for (const link of links) {
-      elements.push({ set: 'fenced', key: [link] })
-      // On a VLAN pods come in by the bridge's port and the gateway's link: the pairs of both.
-      if (!links.some(isIsolated))
-        elements.push(...links.map((other): BareElement => ({ set: 'fencedpair', key: [link, other] })))
-    }
+    const open = links.filter((link) => !isolated.includes(link))
+    elements.push(...links.map((link): BareElement => ({ set: 'fenced', key: [link] })))
+    for (const from of open) elements.push(...open.map((to): BareElement => ({ set: 'fencedpair', key: [from, to] })))
   }
   return elements
 }

@@ -141,7 +141,7 @@ export async function planSetUp(
 /** What the network shares, but for what a stricter policy of another network on the same bridge takes out. */
 export function networkElementsNow(network: NetworkSpec): readonly Element[] {
   const own = everyElement([network], [], undefined)
-  if (network.ingressPolicy?.policy !== 'same-bridge') return own
+  if (network.ingressPolicy === undefined) return own
   const others = knownNetworks([]).filter((each) => !isSameNetwork(each, network))
   const all = new Set(everyElement([...others, network], [], undefined).map(elementKey))
   return own.filter((element) => all.has(elementKey(element)))

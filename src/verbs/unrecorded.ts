@@ -46,5 +46,5 @@ async function deviceByAlias(
   const inPod = netns && (await lookAtPod(machine, netns)).pod.links.get(ifName)
   const name = device ?? inPod?.alias
   if (name === undefined || (linkNameProblem(name) ?? unsafeNameProblem(name)) !== undefined) return {}
-  return { device: { name, mac: '', mtu: 0, up: true, ...(inPod?.kind ? { kind: inPod.kind } : {}) } }
+  return { device: { name, mac: '', mtu: 0, up: false, ...(inPod?.kind ? { kind: inPod.kind } : {}) } }
 }

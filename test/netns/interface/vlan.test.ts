@@ -73,7 +73,7 @@ const gatewayLinks = () => host.run('ip', ['-br', 'addr', 'show', 'to', '10.10.0
 function expectMove(): void {
   const [conf, edited] = [10, 20].map((vlan) => onVlan(10, { vlan, isDefaultGateway: true })) as [object, object]
   const old = attach(host, conf, { id: 'old' })
-  expectError(host.cni('ADD', edited, { netns: host.pod('b') }), 110, 'cni0.10, with 1 pod')
+  expectError(host.cni('ADD', edited, { netns: host.pod('b') }), 110, /VLAN 10 \(cni0\.10\).*with 1 pod/)
   expect(gatewayLinks()).toEqual(['cni0.10'])
   expectSilent(later(host, 'DEL', { conf: edited, pod: old }))
   const pod = attach(host, edited, { id: 'new' })

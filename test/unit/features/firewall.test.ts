@@ -50,9 +50,14 @@ describe('ingressPolicy', () => {
       'on a VLAN packets come by the bridge, and by its link in the VLAN',
       [networkOf('same-bridge', { vlan: 7, isGateway: true })],
       [
-        ...[...fenced('cni0'), pair('cni0', 'cni0'), pair('cni0', 'cni0.7')],
-        ...[...fenced('cni0.7'), pair('cni0.7', 'cni0'), pair('cni0.7', 'cni0.7')],
+        ...[...fenced('cni0', 'cni0.7'), pair('cni0', 'cni0'), pair('cni0', 'cni0.7')],
+        ...[pair('cni0.7', 'cni0'), pair('cni0.7', 'cni0.7')],
       ],
+    ],
+    [
+      'isolated on a VLAN: a frame to the gateway is bridged',
+      [networkOf('isolated', { vlan: 7, isGateway: true })],
+      [...fenced('cni0', 'cni0.7'), pair('cni0', 'cni0')],
     ],
     [
       'isolated beside same-bridge on one bridge',
