@@ -85,13 +85,13 @@ function joinErrors(errors: readonly CniError[]): CniError {
   if (errors.length === 1) return first
   const { id, code, path } = first
   const details = errors.map((e) => [`(${e.code}) ${e.message}`, e.details].filter(Boolean).join('\n')).join('\n')
-  const alsoIds = errors.flatMap((e) => [e.id, ...e.alsoIds]).filter((each) => each !== id)
+  const alsoIds = errors.flatMap((e) => [e.id, ...(e.alsoIds ?? [])]).filter((each) => each !== id)
   const message = errors.map((e) => e.message).join('; ')
   return new CniError(id, message, { details, path, code, alsoIds, cause: first })
 }
 
 /** The message with the id at its end, in brackets: runtimes print `msg` and `details`, and no code. */
-export function messageWithId({ id, message, alsoIds }: CniError): string {
+export function messageWithId({ id, message, alsoIds = [] }: CniError): string {
   return `${oneLine(message)} [${[...new Set([id, ...alsoIds])].join(', ')}]`
 }
 

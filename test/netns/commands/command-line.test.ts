@@ -73,37 +73,6 @@ it('gc names the socket that does not answer', () => {
   expect(stderr).toContain('--no-runtime')
 })
 
-describe('with CNI_COMMAND in the environment', () => {
-  const told = 'trestle: CNI_COMMAND is set, so this is a runtime\'s call: "lint x" is ignored'
-  const onTerminal = (words: string) => `script -qec "$1 ${words}" /dev/null </dev/null`
-
-  it('the words of a person are said to be ignored, once, where the call waits for a configuration', () => {
-    // The terminal's input ends when the words were said, or after ten seconds.
-    const waiting = 'for i in $(seq 200); do grep -q ignored "$log" && break; sleep 0.05; done'
-    const script = `log=$(mktemp); { ${waiting}; } | script -qfec "$1 lint x" "$log"; rm "$log"`
-    const { stdout } = shell(script, { CNI_COMMAND: 'VERSION' })
-    expect(stdout).toContain('"supportedVersions"')
-    expect(stdout.split(told)).toHaveLength(2)
-  })
-
-  it('and where it fails', () => {
-    const { stdout } = shell(onTerminal('lint x'), { CNI_COMMAND: 'ADD' })
-    expect(stdout).toContain('"code":4')
-    expect(stdout.split(told)).toHaveLength(2)
-  })
-
-  it.each([
-    ['without words', onTerminal(''), 'VERSION'],
-    ['that fails, without words', onTerminal(''), 'ADD'],
-    ['with stdin from elsewhere', '"$1" lint x </dev/null 2>&1', 'ADD'],
-    ['with a pipe that waits', '{ sleep 0.1; echo {}; } | "$1" lint x 2>&1', 'VERSION'],
-  ])('nothing is said of it in a call %s', (_, script, verb) => {
-    const { stdout } = shell(script, { CNI_COMMAND: verb })
-    expect(stdout).toContain('"cniVersion"')
-    expect(stdout).not.toContain('trestle: ')
-  })
-})
-
 describe('output', () => {
   it('that nobody reads or that is closed changes no exit code', () => {
     expect(shell('"$1" explain --codes | true; "$1" explain --codes >&-; echo $?').stdout).toBe('0')
