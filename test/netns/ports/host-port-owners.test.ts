@@ -63,7 +63,7 @@ describe('a second owner of a host port', () => {
     const call = { id: 'first', netns: first.netns, ifName: 'net1' }
     const added = host.cni('ADD', second, call)
     expect(added.code, added.stdout).toBe(0)
-    expect(added.stderr).toContain('net1 goes without: tcp:8080:4:192.0.2.1\n')
+    expect(added.stderr).toContain('serves tcp:8080:4:192.0.2.1, not net1\n')
     expect(elements('anyports4')).toContain(`tcp . 8080 : ${first.address} . 80`)
     expect(elements('anyports4')).toContain('udp . 5353 : 10.250.0.2 . 53')
     expect(elements('ports4')).not.toContain('8080')
