@@ -40,6 +40,8 @@ export interface Result {
   readonly ips: readonly ResultIp[]
   readonly routes: readonly Route[]
   readonly dns?: Dns
+  /** Top-level keys of a prevResult that this version of the protocol does not name. */
+  readonly others?: Readonly<Record<string, unknown>>
 }
 
 // Routes and DNS settings as the protocol has them, in configurations and in results.
@@ -134,6 +136,8 @@ function versionsLike(version: CniVersion): readonly CniVersion[] {
   return shapeFamilies.find((family) => family.includes(version)) ?? []
 }
 
+const namedKeys = [...Object.keys(listSchema.shape), ...Object.keys(pairSchema.shape)]
+
 function without(object: JsonObject, names: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => !names.includes(key)))
 }
@@ -178,6 +182,12 @@ function readDnsField(dns: JsonObject | undefined): { readonly dns?: Dns } {
   return Object.keys(filled).length === 0 ? {} : { dns: filled as Dns }
 }
 
+/** Keys that no version names: one of another version's shape would be written beside its own. */
+function readOthers(root: JsonObject): { readonly others?: JsonObject } {
+  const others = without(root, namedKeys)
+  return Object.keys(others).length === 0 ? {} : { others }
+}
+
 function readList(value: unknown, path: KeyPath): Result {
   const root = readAs(listSchema, withKnownKeys(value, listKeys), path)
   const interfaces = (root.interfaces ?? []).map((entry, index): ResultInterface => {
@@ -192,7 +202,7 @@ function readList(value: unknown, path: KeyPath): Result {
     return { ...rest, address, ...readAddressField(entry, 'gateway', at) }
   })
   const routes = readRoutes(root.routes, [...path, 'routes'])
-  return { interfaces, ips, routes, ...readDnsField(root.dns) }
+  return { interfaces, ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
 }
 
 function readPair(value: unknown, path: KeyPath): Result {
@@ -206,7 +216,7 @@ function readPair(value: unknown, path: KeyPath): Result {
     ips.push({ address: readCidrText(entry.ip, [...at, 'ip']), ...readAddressField(entry, 'gateway', at) })
     routes.push(...readRoutes(entry.routes, [...at, 'routes']))
   }
-  return { interfaces: [], ips, routes, ...readDnsField(root.dns) }
+  return { interfaces: [], ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
 }
 
 /**
@@ -296,7 +306,7 @@ function pairOf(result: Result, version: CniVersion): JsonObject {
 export function writeResult(result: Result, version: CniVersion): string {
   if (!atLeast(version, '0.3.0') && result.ips.length === 0) throw noAddress(version)
   const shape = atLeast(version, '0.3.0') ? listOf(result, version) : pairOf(result, version)
-  return `${JSON.stringify({ cniVersion: version, ...shape })}\n`
+  return `${JSON.stringify({ cniVersion: version, ...result.others, ...shape })}\n`
 }
 
 export function noAddress(version: CniVersion): CniError {

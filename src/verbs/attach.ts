@@ -159,7 +159,7 @@ function refusal(spec: Spec, { failed }: Outcome): CniError {
   const isName = op?.kind === 'veth.add' || (op?.kind === 'link.set' && op.place === 'pod' && op.set.name !== undefined)
   if (reason === 'exists' && isName) {
     const message = `CNI_IFNAME ${spec.id.ifName}: an interface of that name is already in the pod`
-    const details = `use another name, or remove it in the pod: ip link del ${spec.id.ifName}`
+    const details = 'use another name, or remove the interface that is there; every pod has one called lo'
     return new CniError(Code.invalidEnvironment, 'interface-name-taken', message, { details, cause: error })
   }
   return error

@@ -68,7 +68,7 @@ const budgets: Readonly<Record<Exclude<Verb, 'VERSION'>, Readonly<Record<keyof C
     processes: [0, 0],
     programs: [0, 0],
     forks: [0, 0],
-    opened: [4, 15],
+    opened: [3, 15],
     written: [0, 0],
     renamed: [0, 0],
     others: [15, 60],

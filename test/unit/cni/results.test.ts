@@ -81,13 +81,14 @@ describe('writeResult', () => {
 })
 
 describe('prevResult', () => {
-  it('keeps keys it does not know, in every entry', () => {
+  it('keeps keys it does not know, at every place', () => {
     const prevResult = {
       cniVersion: '1.1.0',
       interfaces: [{ name: 'tap0', socketPath: '/s', pciID: '1', x: { y: 1 } }],
       ips: [{ address: '10.0.0.2/8', z: 1 }],
       routes: [{ dst: '0.0.0.0/0', w: 2 }],
       dns: { nameservers: ['1.1.1.1'], v: 3 },
+      vendor: { a: [1] },
     }
     const result = read({ prevResult }).prevResult ?? empty
     expect(written(result, '1.1.0')).toEqual(prevResult)
