@@ -94,7 +94,7 @@ function readPool(raw: IpamSource, sets: readonly RangeSetInput[], { call, cniVe
 function readPodcidr(raw: IpamSource, call: IpamSourceCall): PoolIpam {
   const list = typeof raw.podcidr === 'string' ? [raw.podcidr] : (raw.podcidr ?? [])
   const usual = 'use one range, or one of IPv4 and one of IPv6; for others use ipam.ranges'
-  const hint = list.length > 0 ? usual : `where trestle agent took them out, its /readyz says why; else ${usual}`
+  const hint = list.length > 0 ? usual : `if trestle agent removed the ranges, its /readyz says why; else ${usual}`
   const refuse = (message: string) => configError(['podcidr'], message, { id: 'podcidr-count', hint })
   if (list.length === 0 || list.length > 2) throw refuse(`${list.length} ranges given`)
   const families = new Set(list.map(familyOf))

@@ -312,7 +312,7 @@ function readDevice(raw: RawConfig, { verb }: Call): Pick<HostDeviceConf, 'devic
   return { device: { key, value } }
 }
 
-/** What contradicts itself, for ADD and STATUS (and `lint`): nothing of it would be there. Throws CniError 7. */
+/** Settings that cannot take effect together, for ADD, STATUS and `lint`. Throws CniError 7. */
 function refuseContradictions(conf: OwnConf, raw: RawConfig, { verb, ifName }: Call): void {
   const { ipam, mode, mtu, tuning, cniVersion } = conf
   const hasPrevious = mode === 'chained' && (conf.prevResult?.ips.length ?? 0) > 0

@@ -34,7 +34,7 @@ function chainedPodOps(spec: Spec): readonly Op[] {
 
 /** Elements that go with the attachment. */
 export function ownElements(spec: Spec): readonly Element[] {
-  if (spec.kept !== undefined) return spec.kept
+  if (spec.givenElements !== undefined) return spec.givenElements
   const guard = spec.hostPorts?.isOwnLink ? loopbackGuard(spec.hostPorts) : []
   const elements = [...featureElements(spec), ...guard]
   if (elements.length === 0) return []

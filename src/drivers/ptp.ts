@@ -37,7 +37,7 @@ function partsOf(conf: PtpConf, { id, mtu, addresses, routes, defaultRoutes }: D
   }
 }
 
-/** Without a bridge each pod has a link of its own: the network's subnets stand for the links. */
+/** Without a bridge there is no link that pods share, so rules match the network's subnets. */
 function networkSpec(conf: PtpConf, addresses: readonly PodAddress[]): NetworkSpec {
   const ranges = rangesOf(conf, addresses)
   return {

@@ -91,8 +91,8 @@ export interface NetworkSpec {
     readonly from: readonly string[]
   }
   readonly removeWhenEmpty: boolean
-  /** Of a network that was found by its links and elements: what it had, until its next ADD. */
-  readonly kept?: readonly Element[]
+  /** In place of those that follow from the rest: of a network that was found again, until its next ADD. */
+  readonly givenElements?: readonly Element[]
 }
 
 export interface PortVlans {
@@ -220,8 +220,8 @@ export interface Spec {
   readonly tuning?: TuningSpec
   readonly sbr?: SbrSpec
   readonly dns?: Dns
-  /** Of an attachment that was found by its link: the elements that its comment stands on. */
-  readonly kept?: readonly Element[]
+  /** In place of those that follow from the rest: found by their comments, or all that is to be removed. */
+  readonly givenElements?: readonly Element[]
 }
 
 /** What a network shares that shares nothing. */

@@ -25,7 +25,7 @@ export function networkElements(networks: readonly NetworkSpec[]): readonly Elem
     elements.set(key, { ...element, comment: owners.get(key) ?? networkDigest(networks[0]?.name ?? '') })
   }
   // A network without a configuration has what was found of it (state/recover.ts).
-  for (const element of networks.flatMap(({ kept }) => kept ?? []))
+  for (const element of networks.flatMap(({ givenElements }) => givenElements ?? []))
     if (!elements.has(elementKey(element))) elements.set(elementKey(element), element)
   return [...elements.values()]
 }
@@ -45,7 +45,7 @@ function elementsOf(networks: readonly NetworkSpec[]): readonly BareElement[] {
 
 /** Whether the network has rules of its own, beside those of its attachments. */
 export function hasNetworkRules(network: NetworkSpec): boolean {
-  return elementsOf([network]).length > 0 || (network.kept?.length ?? 0) > 0
+  return elementsOf([network]).length > 0 || (network.givenElements?.length ?? 0) > 0
 }
 
 /** `pods`: ranges of this node's pods; `peers`: those of other nodes; `addresses`: of other nodes. */

@@ -15,7 +15,7 @@ import {
   tableOf,
 } from './nft-table.ts'
 import type { Observed, ObservedLink, ObservedRoute, ObservedTable, Place } from './observed.ts'
-import type { Op, OpOf } from './operation.ts'
+import type { Op, OpOf, QueueOp, RuleOp, SysctlOp } from './operation.ts'
 
 export function differencesOf(op: Op, observed: Observed): readonly string[] {
   const place = observed[op.place]
@@ -38,13 +38,21 @@ export function differencesOf(op: Op, observed: Observed): readonly string[] {
       return observed.tables === undefined
         ? []
         : elementDifferences(op.element, observed.tables.get(tableOf(op.element.set)))
+    case 'queue.delete':
+    case 'element.delete':
+    case 'table.delete':
+    case 'table.show':
+      return []
     default:
       return place === undefined ? [] : differencesIn(op, place)
   }
 }
 
+/** Kinds that are compared with something else than one place. */
+type Elsewhere = ('veth.add' | 'macvlan.add' | 'vlan.add' | 'vlan.delete') | (QueueOp | SysctlOp | RuleOp)['kind']
+
 /** Of what shows in links, routes and rules of one place. */
-function differencesIn(op: Op, place: Place): readonly string[] {
+function differencesIn(op: Exclude<Op, { kind: Elsewhere }>, place: Place): readonly string[] {
   switch (op.kind) {
     case 'bridge.add':
     case 'ifb.add':
@@ -63,9 +71,18 @@ function differencesIn(op: Op, place: Place): readonly string[] {
       const isThere = place.rules?.some((rule) => rule.from === op.from && rule.table === op.table) ?? true
       return isThere ? [] : [`rule from ${op.from} table ${op.table} is missing`]
     }
-    default:
-      // Removals and looks leave nothing that could be missing.
+    // What removes, shows or announces leaves nothing that could be missing.
+    case 'link.delete':
+    case 'group.delete':
+    case 'link.show':
+    case 'route.delete':
+    case 'rule.delete':
+    case 'defaults.show':
+    case 'announce':
+    case 'announce6':
       return []
+    default:
+      return op satisfies never
   }
 }
 

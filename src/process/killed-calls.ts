@@ -87,7 +87,7 @@ interface CallFile {
 
 /**
  * Ends the tools of every call that was killed, and waits for their delegated plugins. `writer`: of that call alone.
- * Two looks at a directory where nothing is left. Throws CniError 11 when something is still at work after five seconds,
+ * Where nothing is left it reads one directory. Throws CniError 11 when something is still at work after five seconds,
  * or at the deadline.
  */
 export async function endKilledCalls(writer?: ProcessIdentity, untilMs = Number.POSITIVE_INFINITY): Promise<void> {
@@ -125,7 +125,7 @@ function isSameProcess(a: ProcessIdentity, b: ProcessIdentity): boolean {
   return a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace
 }
 
-/** A link to a file that all processes have open, put under this name, would be the end of them: only ours counts. */
+/** If somebody linked a file here that every process has open, all of them would be killed: only a file of ours counts. */
 function readCallFile(name: string): CallFile | undefined {
   const [, namespace, pid, startTime = '', delegate] = /^call\.(\d+)\.(\d+)\.(\d*)(\.delegate)?$/.exec(name) ?? []
   const path = `${stateRoot()}/${name}`

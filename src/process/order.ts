@@ -3,6 +3,7 @@
 // other runs side by side. The order was measured (docs/design.md, "The order of an ADD").
 
 import { type Batch, toBatch, toolOf } from '../kernel/batch.ts'
+import { tableOf } from '../kernel/nft-table.ts'
 import type { Op } from '../kernel/operation.ts'
 import { readSysctl } from '../kernel/proc.ts'
 
@@ -107,7 +108,7 @@ function stepOf(op: Op, hasDetection: boolean): StepName {
 
 /** Two tables in one input: nft 1.0.6 finds only the one that it has read (src/cache.c). */
 function isOfBridgeTable(op: Op): boolean {
-  if (op.kind === 'element.add' || op.kind === 'element.delete') return op.element.set.startsWith('guarded')
+  if ('element' in op) return tableOf(op.element.set) === 'bridge'
   return 'table' in op && op.table === 'bridge'
 }
 

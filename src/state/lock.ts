@@ -72,7 +72,7 @@ interface Holder {
   readonly writtenMs: number
 }
 
-/** Undefined where the lock is gone by now. A text that is none was not written by a call that lives. */
+/** Undefined where the lock is gone by now. A text that cannot be read is no live call's: the lock is abandoned. */
 function readHolder(file: string): Holder | undefined {
   const stat = lstatSync(file, { throwIfNoEntry: false })
   if (stat === undefined) return undefined

@@ -82,17 +82,17 @@ export function specOf(
   id: AttachmentId,
   link: ObservedLink,
   addresses: readonly string[],
-  kept: readonly Element[],
+  givenElements: readonly Element[],
   network?: NetworkSpec,
 ): Spec {
   const { name, mac, mtu, master, hairpin = false, isolated = false } = link
-  const hostPorts = hostPortsIn(kept, master ?? name, master === undefined)
+  const hostPorts = hostPortsIn(givenElements, master ?? name, master === undefined)
   const port = master === undefined ? undefined : { bridge: master, hairpin, isolated }
   return {
     ...emptySpec(id, master === undefined ? 'ptp' : 'bridge'),
     host: { name, mac, mtu },
     addresses: addresses.map((address) => ({ address: asPrefix(address) })),
-    kept,
+    givenElements,
     ...defined({ network, port, hostPorts }),
     ...limitsOf(id, name),
   }
@@ -132,7 +132,7 @@ function recoverNetwork(
     mode: bridge === undefined ? 'ptp' : 'bridge',
     allowOverlap: true,
     removeWhenEmpty: false,
-    kept: elements.filter(({ comment }) => comment === networkDigest(id.network)),
+    givenElements: elements.filter(({ comment }) => comment === networkDigest(id.network)),
     ...(bridge ? { bridge: bridgeOf(bridge, mtu) } : {}),
   }
   if (!isTaken(networkFile(network))) writeNetwork(network)

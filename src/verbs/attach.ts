@@ -110,6 +110,8 @@ function isAboutSharedPart({ failed }: Outcome, { bridge }: NetworkSpec): boolea
   if (failed === undefined) return false
   const { op, reason } = failed
   if (op === undefined) return reason === 'absent'
+  // A host port that leads to another pod is that pod's: a set-up would only take it away.
+  if (op.kind === 'element.add' && op.element.value !== undefined && reason === 'exists') return false
   if ('element' in op || 'table' in op) return true
   if ('dev' in op && (op.dev === bridge?.name || op.dev === bridge?.vlanGateway?.name)) return true
   return op.kind === 'veth.add' && reason === 'absent'

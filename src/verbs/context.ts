@@ -37,7 +37,7 @@ export function openRemovingContext(of: CallOfContext = {}): Context {
   return { ...openContext(of), machine: undoingMachine(startedMs, wrap) }
 }
 
-/** For taking back what an ADD made: a signal that has come already ends no wait at once, but ends it soon. */
+/** For taking back what an ADD made: a signal that has come already does not stop it; it waits a second for locks then. */
 export function undoingContext(context: Context): Context {
   const { machine, deadline } = context
   const endsAtMs = deadline.signal?.aborted ? Math.min(deadline.endsAtMs, nowMs() + 1000) : deadline.endsAtMs

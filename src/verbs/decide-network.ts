@@ -33,7 +33,8 @@ export function decideNetwork(wanted: NetworkSpec, around: Around): NetworkSpec 
  * its hairpin still when one without comes.
  */
 export function mergeNetwork(wanted: NetworkSpec, known: NetworkSpec | undefined): NetworkSpec {
-  if (known === undefined || known.kept !== undefined || known.bridge?.name !== wanted.bridge?.name) return wanted
+  if (known === undefined || known.givenElements !== undefined || known.bridge?.name !== wanted.bridge?.name)
+    return wanted
   if (wanted.isLearned) return united(wanted, known) as NetworkSpec
   return { ...wanted, hairpin: wanted.ranges.filter((range) => [...known.hairpin, ...wanted.hairpin].includes(range)) }
 }
@@ -62,7 +63,7 @@ function refuseChange(wanted: NetworkSpec, before: NetworkSpec, live: readonly S
   if (before.mode !== wanted.mode) refuseWith(own.length, `mode ${before.mode}, not ${wanted.mode}`)
   if (was !== is) refuseWith(own.length, `bridge ${was}, not ${is}`)
   // What was found again does not say its VLAN.
-  if (before.kept === undefined && before.vlan !== wanted.vlan) {
+  if (before.givenElements === undefined && before.vlan !== wanted.vlan) {
     const link = before.bridge?.vlanGateway?.name ?? was
     refuseWith(own.length, `VLAN ${before.vlan} (${link}), not ${wanted.vlan}`)
   }

@@ -86,7 +86,7 @@ function refuseWhileWritten(record: AttachmentRecord): void {
   throw new CniError(Code.tryAgainLater, 'attachment-busy', message, { details: 'the runtime tries again' })
 }
 
-/** Without a record a second DEL starts no process: it looks only where something says that there may be more. */
+/** Without a record a second DEL starts no process, but in modes that only a look into the pod tells of, or a delegate's. */
 async function removeUnrecorded(call: Call, conf: DelConf, context: Context): Promise<readonly CniError[]> {
   const { containerId, ifName } = call
   const errors: CniError[] = []

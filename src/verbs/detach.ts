@@ -195,10 +195,10 @@ function withoutOthersElements(spec: Spec): Spec {
   if (own.length === 0 || !mayBeShared(spec)) return spec
   const others = allRecords().filter(({ id, isLeaving }) => !isLeaving && !sameId(id, spec.id))
   const needed = new Set(others.flatMap(({ spec: other }) => (other ? ownElements(other).map(elementKey) : [])))
-  return { ...spec, kept: own.filter((element) => !needed.has(elementKey(element))) }
+  return { ...spec, givenElements: own.filter((element) => !needed.has(elementKey(element))) }
 }
 
-/** An address of our pool is not, unless a network of the same range has it, too. No record is read for that. */
+/** An address of a pool belongs to one attachment, unless another network has the same range. Reads no record. */
 function mayBeShared({ id, mode, network, addresses }: Spec): boolean {
   if (mode === 'chained' || network?.allowOverlap) return true
   const others = networkNames().filter((name) => name !== shortId(id.network))

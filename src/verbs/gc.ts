@@ -5,7 +5,7 @@
 import type { Call } from '../cni/call.ts'
 import { type CniError, toCniError } from '../cni/errors.ts'
 import type { NetworkConf } from '../config/network-conf.ts'
-import { readAlias } from '../drivers/names.ts'
+import { readAlias, shortId } from '../drivers/names.ts'
 import { delegate } from '../ipam/delegate.ts'
 import { lookAtHost } from '../kernel/look.ts'
 import { podLinkNames } from '../kernel/proc.ts'
@@ -25,8 +25,9 @@ export async function gc(call: Call, conf: NetworkConf, context: Context): Promi
   if (valid !== undefined && requireStateIfThere(conf.name)) {
     if (valid === null)
       process.stderr.write(`trestle: GC: the list of ${conf.name} is null: only dead attachments go\n`)
+    // An alias has a long id shortened.
     const isListed = ({ id }: Pick<AttachmentRecord, 'id'>) =>
-      valid?.some(({ containerId, ifName }) => id.containerId === containerId && id.ifName === ifName) === true
+      valid?.some((each) => shortId(id.containerId) === shortId(each.containerId) && id.ifName === each.ifName) === true
     const isStale = (record: AttachmentRecord) => (valid === null ? isDead(record) : !isListed(record))
     const stale = recordsOf(conf.name).filter((record) => !isBeingAdded(record) && isStale(record))
     errors.push(...(await detachAll(stale, context)))

@@ -83,9 +83,9 @@ async function isElsewhere(
 async function removeBefore(record: AttachmentRecord, context: Context): Promise<void> {
   const [first] = await detach(record, context)
   if (first === undefined) return
-  const message = `${describeRecord(record)} is left of an earlier attachment`
+  const message = `what an earlier attachment of ${describeRecord(record)} left could not be removed`
   throw new CniError(Code.tryAgainLater, 'attachment-busy', message, {
-    details: `it could not be removed: ${oneLine(first.message)}`,
+    details: oneLine(first.message),
     cause: first,
   })
 }

@@ -22,18 +22,18 @@ type OpenPod = Omit<UnrecordedPod, 'netns'> & { readonly netns: OpenNetns | unde
 /** The spec that the kernel shows: links by their names, elements by their comments, a device by its alias. */
 export async function specWithoutRecord(id: AttachmentId, context: Context, pod?: OpenPod): Promise<Spec> {
   const { machine } = context
-  if (pod?.mode === 'macvlan') return { ...emptySpec(id, 'macvlan'), kept: [] }
+  if (pod?.mode === 'macvlan') return { ...emptySpec(id, 'macvlan'), givenElements: [] }
   if (pod?.mode === 'host-device')
-    return { ...emptySpec(id, 'host-device'), ...(await deviceByAlias(id, pod, context)), kept: [] }
+    return { ...emptySpec(id, 'host-device'), ...(await deviceByAlias(id, pod, context)), givenElements: [] }
   const host = hostLinkName(id)
   const tables = await Promise.all([lookAtTable(machine, 'inet'), lookAtTable(machine, 'bridge')])
   const digest = ` ${attachmentDigest(id)}`
-  const kept = tables
+  const givenElements = tables
     .flatMap((table) => [...(table?.elements.values() ?? [])])
     .filter(({ comment }) => comment.endsWith(digest))
   const link = id.role === 'main' && linkExists(host) ? (await lookAtHost(machine, [host])).links.get(host) : undefined
-  if (link !== undefined) return specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], kept)
-  const spec = { ...emptySpec(id, id.role === 'main' ? ('bridge' as const) : id.role), kept }
+  if (link !== undefined) return specOf(id, link, readAlias(host, link.alias)?.addresses ?? [], givenElements)
+  const spec = { ...emptySpec(id, id.role === 'main' ? ('bridge' as const) : id.role), givenElements }
   return id.role === 'ipam' ? spec : { ...spec, ...limitsOf(id, host) }
 }
 

@@ -38,7 +38,7 @@ describe('elements of networks', () => {
 
   it('of a network without a configuration are what was found of it, but for what others have', () => {
     const kept = ['10.1.0.0/24', '10.3.0.0/24'].map((cidr) => ({ set: 'masq4', key: [cidr], comment: 'x' }) as const)
-    const found: NetworkSpec = { ...two, masquerade: undefined, hairpin: [], kept } as never
+    const found: NetworkSpec = { ...two, masquerade: undefined, hairpin: [], givenElements: kept } as never
     const comments = networkElements([one, found]).filter(({ set }) => set === 'masq4')
     expect(comments.map(({ key, comment }) => [...key, comment])).toEqual([
       ['10.1.0.0/24', networkDigest('one')],
