@@ -59,9 +59,10 @@ export function readAcceptPlaces(): readonly ChainPlace[] {
   return Array.isArray(places) ? places.filter(isPlace) : []
 }
 
-/** One accept to put in or to take out. */
+/** One accept to put in or to take out. `finding`: what is wrong without it. */
 interface Change {
-  readonly why: string
+  readonly place: ChainPlace
+  readonly finding: string
   readonly command: { readonly file: string; readonly args: readonly string[]; readonly stdin?: string }
 }
 
@@ -72,9 +73,9 @@ interface Change {
 export async function settleAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<void> {
   const { spots, former, changes } = await findChanges(machine, networks)
   if (spots.length > 0) writePlaces([...spots.map(({ place }) => place), ...former])
-  for (const { why, command } of changes) {
+  for (const { place, command } of changes) {
     const { code, stderr } = await machine.ask(command)
-    if (code !== 0) throw refused(why, stderr)
+    if (code !== 0) throw refused(`change the accept in ${chainText(place)}`, stderr)
   }
   if (spots.length > 0) writePlaces(spots.map(({ place }) => place))
   else if (former.length > 0) removeFile(placesFile())
@@ -82,7 +83,25 @@ export async function settleAccepts(machine: Machine, networks: readonly Network
 
 /** What a set-up would change, in words. */
 export async function unsettledAccepts(machine: Machine, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
-  return (await findChanges(machine, networks)).changes.map(({ why }) => why)
+  return (await findChanges(machine, networks)).changes.map(({ finding }) => finding)
+}
+
+/** For CHECK: where the accept was put and is not any more. */
+export async function missingAccepts(machine: Machine): Promise<readonly string[]> {
+  const missing: string[] = []
+  for (const place of readAcceptPlaces()) {
+    const rules = await rulesOf(machine, place)
+    if (!rules?.some(({ isOurs }) => isOurs)) missing.push(missingText(place))
+  }
+  return missing
+}
+
+function missingText(place: ChainPlace): string {
+  return `the accept of mark ${acceptMarkText} is missing in ${chainText(place)}`
+}
+
+function chainText({ family, table, chain }: ChainPlace): string {
+  return `nft chain ${family} ${table} ${chain}`
 }
 
 function writePlaces(places: readonly ChainPlace[]): void {
@@ -199,27 +218,31 @@ const iptablesRule = [
 
 function insertion(place: ChainPlace, before: { handle: number; number: number } | undefined): Change {
   const { family, table, chain } = place
-  const why = `put the accept of mark ${acceptMarkText} into nft chain ${family} ${table} ${chain}`
+  const change = { place, finding: missingText(place) }
   const iptables = iptablesOf(place)
   if (iptables !== undefined) {
     const where = before === undefined ? ['-A', chain] : ['-I', chain, `${before.number}`]
-    return { why, command: { file: iptables, args: ['-w', '5', ...where, ...iptablesRule] } }
+    return { ...change, command: { file: iptables, args: ['-w', '5', ...where, ...iptablesRule] } }
   }
   const [verb, at] = before === undefined ? ['add', ''] : ['insert', ` handle ${before.handle}`]
   const rule = `meta mark & ${acceptMarkText} == ${acceptMarkText} accept comment "${comment}"`
   // Names of others come by stdin: they may look like anything.
   const stdin = `${verb} rule ${family} ${table} ${chain}${at} ${rule}\n`
-  return { why, command: { file: 'nft', args: ['-f', '-'], stdin } }
+  return { ...change, command: { file: 'nft', args: ['-f', '-'], stdin } }
 }
 
 /** `number`: of the rule in its chain. Iptables deletes the first of equal rules if it is not told which. */
 function removal(place: ChainPlace, handle: number, number: number): Change {
   const { family, table, chain } = place
-  const why = `take the accept of mark ${acceptMarkText} out of nft chain ${family} ${table} ${chain}`
+  const change = {
+    place,
+    finding: `an accept of mark ${acceptMarkText} does not belong where it is in ${chainText(place)}`,
+  }
   const iptables = iptablesOf(place)
-  if (iptables !== undefined) return { why, command: { file: iptables, args: ['-w', '5', '-D', chain, `${number}`] } }
+  const args = ['-w', '5', '-D', chain, `${number}`]
+  if (iptables !== undefined) return { ...change, command: { file: iptables, args } }
   const stdin = `delete rule ${family} ${table} ${chain} handle ${handle}\n`
-  return { why, command: { file: 'nft', args: ['-f', '-'], stdin } }
+  return { ...change, command: { file: 'nft', args: ['-f', '-'], stdin } }
 }
 
 function refused(what: string, stderr: string): CniError {

@@ -10,6 +10,7 @@ import type { NetworkConf } from '../config/network-conf.ts'
 import { opsOf, ownLinks, sharedElements } from '../drivers/attachment.ts'
 import { keepNetworkOps } from '../drivers/bridge.ts'
 import type { AttachmentId, NetworkSpec, PodRoute, Spec } from '../drivers/spec.ts'
+import { missingAccepts } from '../features/host-accept.ts'
 import { delegate } from '../ipam/delegate.ts'
 import { toolOf } from '../kernel/batch.ts'
 import { differencesOf, valueDifference } from '../kernel/differences.ts'
@@ -89,7 +90,8 @@ async function compare(
   }
   reportOtherVersion(observed)
   const absent = isOwn ? absentFromPod(result, wanted, observed) : []
-  return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations]
+  const accepts = network?.accept === undefined ? [] : await missingAccepts(machine)
+  return [...missing, ...absent, ...deviceDifferences(wanted, observed), ...found, ...reservations, ...accepts]
 }
 
 /** The part of CHECK inside a pod. `result`: what plugins have said of it last. `hasAddress`: the interface has one. */

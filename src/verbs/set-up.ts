@@ -15,6 +15,7 @@ import {
   sameId,
 } from '../drivers/spec.ts'
 import { settleAccepts } from '../features/host-accept.ts'
+import { hostPorts } from '../features/host-ports.ts'
 import { readCluster } from '../features/network-elements.ts'
 import { vlanGatewayOps } from '../features/vlan.ts'
 import { readShownTable } from '../kernel/elements.ts'
@@ -178,7 +179,9 @@ function networkOps(
     if (spec.port?.bridge === name && end !== undefined && (end.master !== name || link === undefined))
       ops.push(...plugOps(spec))
   }
-  return ops
+  // A bridge that is made again has lost the setting that lets 127.0.0.1 reach host ports: it is the same for each pod.
+  const open = specs.filter((spec) => [name, vlanGateway?.name].includes(spec.hostPorts?.link))
+  return [...ops, ...open.flatMap((spec) => hostPorts.ops?.(spec) ?? []).slice(0, 1)]
 }
 
 /** Addresses that a network of ours had before, and with forceAddress those that nobody of ours has. */
