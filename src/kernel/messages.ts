@@ -70,8 +70,8 @@ function firstReason(stderr: string): string {
 export function cureOf(reason: Reason | undefined, op?: Op): string {
   if (reason === 'denied')
     return 'trestle needs CAP_NET_ADMIN and CAP_SYS_ADMIN (nsenter): give them to the container runtime that calls'
-  if (reason === 'ipv6-off')
-    return 'IPv6 is switched off (net.ipv6.conf.*.disable_ipv6); take the IPv6 range out, or switch it on'
+  const key = `net.ipv6.conf.${op && 'dev' in op ? op.dev : '*'}.disable_ipv6`
+  if (reason === 'ipv6-off') return `IPv6 is switched off; take the IPv6 range out, or run sysctl -w ${key}=0`
   if (reason === 'too-old') return 'this nft cannot read from a socket: update nftables to 1.0.2 or newer'
   if (op?.kind === 'vlan.add' || op?.kind === 'vlan.delete' || (op?.kind === 'bridge.add' && op.vlanFiltering))
     return 'the kernel lacks CONFIG_BRIDGE_VLAN_FILTERING, or the bridge was made without vlan_filtering: use a bridge for each VLAN, without "vlan" and "vlanTrunk"'
