@@ -76,7 +76,8 @@ export const featureSets = {
     hasPorts: true,
     hasBridge: false,
     isChained: true,
-    conf: (net: Net, hostPort?: number) => ({ ...base(net), mode: 'chained', ...everything(hostPort) }),
+    // With a policy pods on links of their own would not reach each other, as the streams between them do.
+    conf: (net: Net, hostPort?: number) => ({ ...base(net), mode: 'chained', ...everything(hostPort), firewall: {} }),
   },
   dualStack: {
     title: 'dual stack',
