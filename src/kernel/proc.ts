@@ -48,8 +48,9 @@ export function nodeAddresses(): ReadonlySet<string> {
   const entries = (readKernelFile('/proc/self/net/fib_trie') ?? '').matchAll(/\|-- (\S+)((?:\n\s+\/\d+ .*)+)/g)
   const found = [...entries].flatMap(([, address = '', kinds = '']) => (kinds.includes('host LOCAL') ? [address] : []))
   for (const line of (readKernelFile('/proc/self/net/if_inet6') ?? '').split('\n')) {
-    const [hex = ''] = line.split(' ')
-    if (hex !== '') found.push(formatAddress({ family: 6, value: BigInt(`0x${hex}`) }))
+    const [hex = '', , , scope] = line.split(' ')
+    // Link-local ones (scope 20) are on the link of every pod, and no pool gives them.
+    if (hex !== '' && scope !== '20') found.push(formatAddress({ family: 6, value: BigInt(`0x${hex}`) }))
   }
   return new Set(found)
 }
