@@ -21,7 +21,6 @@ export interface Device {
   readonly name: string
   /** Absent where there is no such link. */
   readonly link?: ObservedLink
-  readonly isWireless?: boolean
   readonly isUplink?: boolean
   /** VLANs and macvlans on it, which would go with it. */
   readonly carries?: readonly string[]

@@ -13,7 +13,7 @@ import type { Spec } from './spec.ts'
 
 function partsOf(conf: MacvlanConf, { id, mac, routes, defaultRoutes, device }: Decided): Parts {
   const mode = conf.macvlanMode
-  const link = usableMaster(device, mode)
+  const link = usableMaster(device)
   const mtu = conf.mtu === 'auto' ? link.mtu : conf.mtu
   requireNoLargerMtu(mtu, link, 'mtu')
   requireNoLargerMtu(conf.tuning?.mtu ?? 0, link, 'tuning.mtu')
@@ -45,8 +45,8 @@ function undoInPod({ id }: Spec): readonly Op[] {
   return [{ ...about, kind: 'group.delete', group: podLinkGroup(id), devs: [] }]
 }
 
-function usableMaster(master: Device | undefined, mode: string): ObservedLink {
-  const { name = '', link, isWireless = false } = master ?? {}
+function usableMaster(master: Device | undefined): ObservedLink {
+  const { name = '', link } = master ?? {}
   if (link === undefined) {
     const why =
       name === '' ? 'none is given, and no interface has a default route' : `the node has no interface ${name}`
@@ -54,7 +54,6 @@ function usableMaster(master: Device | undefined, mode: string): ObservedLink {
     throw new CniError(Code.invalidConfig, 'master-not-there', `master: ${why}`, { details })
   }
   if (name === 'lo') throw unusableMaster(name, 'it is the loopback interface')
-  if (isWireless && mode !== 'passthru') throw unusableMaster(name, 'an access point takes no frames of other MACs')
   return link
 }
 

@@ -11,7 +11,7 @@ import type { Device } from '../drivers/driver.ts'
 import type { Machine } from '../process/machine.ts'
 import { lookAtHost } from './look.ts'
 import type { ObservedLink } from './observed.ts'
-import { isOwnSysfs, isUplink, isWireless, linkExists, uplinkName } from './proc.ts'
+import { isOwnSysfs, isUplink, linkExists, uplinkName } from './proc.ts'
 
 /** Drivers that leave a device to a program (DPDK), as the reference host-device plugin has them. */
 const programDrivers = ['vfio-pci', 'uio_pci_generic', 'igb_uio']
@@ -22,7 +22,7 @@ export async function findDevice(machine: Machine, query: DeviceQuery): Promise<
   if (key === 'master') {
     const name = masterName(query)
     const link = name === undefined ? undefined : (await lookAtHost(machine, [name])).links.get(name)
-    return { name: name ?? value, ...defined({ link }), isWireless: name !== undefined && isWireless(name) }
+    return { name: name ?? value, ...defined({ link }) }
   }
   if (key !== 'device' && key !== 'hwaddr' && !isOwnSysfs()) {
     const message = `${key}: cannot look for ${value}: /sys shows another network namespace`

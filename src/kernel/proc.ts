@@ -2,7 +2,7 @@
 // The kernel through /proc and /sys, without a process. /proc always shows the network namespace that we run in;
 // /sys/class/net shows that of whoever mounted it.
 
-import { accessSync, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { accessSync, readdirSync, readFileSync } from 'node:fs'
 import { formatAddress } from '../cni/addresses.ts'
 import { isPodLinkName } from '../drivers/names.ts'
 
@@ -74,10 +74,6 @@ export function isOwnSysfs(): boolean {
   } catch {
     return false
   }
-}
-
-export function isWireless(name: string): boolean {
-  return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
 }
 
 /** The ifindex of a link that is up, from its multicast groups (net/ipv4/igmp.c, igmp_mc_seq_show). */

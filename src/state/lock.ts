@@ -46,6 +46,12 @@ export async function waitForLock(request: LockRequest): Promise<void> {
   }
 }
 
+/** Whether the lock names a holder that has ended. */
+export function isAbandoned(file: string): boolean {
+  const holder = readHolder(file)
+  return holder !== undefined && isOver(holder)
+}
+
 async function take(request: LockRequest): Promise<boolean> {
   const { file, purpose } = request
   const text = JSON.stringify({ ...ownIdentity(), purpose })

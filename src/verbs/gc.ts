@@ -10,7 +10,9 @@ import { delegate } from '../ipam/delegate.ts'
 import { lookAtHost } from '../kernel/look.ts'
 import { podLinkNames } from '../kernel/proc.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
-import { requireStateIfThere } from '../state/layout.ts'
+import { namesIn } from '../state/files.ts'
+import { networkDirectory, requireStateIfThere } from '../state/layout.ts'
+import { isAbandoned, withLock } from '../state/lock.ts'
 import { type AttachmentRecord, findRecord, isBeingWritten, isDead, recordsOf } from '../state/records.ts'
 import type { Context } from './context.ts'
 import { detach, detachWithoutRecord } from './detach.ts'
@@ -32,6 +34,7 @@ export async function gc(call: Call, conf: NetworkConf, context: Context): Promi
     const stale = recordsOf(conf.name).filter((record) => !isBeingAdded(record) && isStale(record))
     errors.push(...(await detachAll(stale, context)))
     if (valid !== null) errors.push(...(await detachUnrecorded(conf, isListed, context)))
+    await removeAbandonedLocks(conf.name, context)
   }
   if (conf.ipam.kind === 'delegated' && valid !== null) {
     try {
@@ -41,6 +44,15 @@ export async function gc(call: Call, conf: NetworkConf, context: Context): Promi
     }
   }
   if (errors.length > 0) throw new AggregateError(errors)
+}
+
+/** A removal that was killed after its record was gone leaves its lock, which no other call takes. */
+async function removeAbandonedLocks(network: string, { deadline }: Context): Promise<void> {
+  const files = namesIn(`${networkDirectory(network)}/locks`).map(
+    (name) => `${networkDirectory(network)}/locks/${name}`,
+  )
+  for (const file of files.filter(isAbandoned))
+    await withLock({ file, purpose: 'remove a lock that was left', deadline, isDispensable: true }, () => undefined)
 }
 
 /** A call in progress is not on the list yet. */

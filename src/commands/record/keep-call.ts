@@ -4,9 +4,11 @@
 
 import type { Environment } from '../../cni/call.ts'
 import type { CallOutput } from '../../cni/dispatch.ts'
-import { parseObject } from '../../cni/json.ts'
+import { isObject, type JsonObject, lookUp, parseObject } from '../../cni/json.ts'
 import { nowMs } from '../../process/clock.ts'
-import { type Execution, type Keeper, type SeenCall, type Settings, subjectOf } from '../../recording/recorder.ts'
+import { ownTypes } from '../../process/executable.ts'
+import { type Keeper, type SeenCall, switchFile } from '../../recording/recorder.ts'
+import { isTaken, readableText } from '../../state/files.ts'
 import { stateRoot } from '../../state/layout.ts'
 import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
 import { isSecretName, masked, maskedWords } from './secrets.ts'
@@ -19,8 +21,70 @@ declare const TRESTLE_COMMIT: string | undefined
 /** The version of the format: a reader refuses a newer one. */
 const recordVersion = 1
 
+/** Calls of a verb that are kept where nothing says how many. */
+const usualKeep = 100
+
+/** `record: true`, a number of calls, or `{keep, wrap, answer}`; `trestle record` writes the switch file. */
+interface Settings {
+  readonly keep?: number
+  /** A network's name, or a pod's as NAME or NAMESPACE/NAME. */
+  readonly only?: string
+  readonly wrap?: string
+  readonly answer?: JsonObject
+}
+
+/** What configuration and switch file ask for; undefined where neither does. */
+function askedFor({ stdin = '' }: SeenCall): Settings | undefined {
+  const inConf = lookUp(parseObject(stdin) ?? {}, 'record')
+  const isSwitched = isTaken(switchFile())
+  if (!isSwitched && !isOn(inConf)) return undefined
+  const switched = isSwitched ? settingsOf(parseObject(readableText(switchFile()) ?? '')?.['record']) : {}
+  return { ...settingsOf(inConf), ...switched }
+}
+
+function isOn(value: unknown): boolean {
+  return value === true || isObject(value) || (typeof value === 'number' && value > 0)
+}
+
+function settingsOf(value: unknown): Settings {
+  if (!isOn(value)) return {}
+  const fields: JsonObject = isObject(value) ? value : {}
+  const keep = typeof value === 'number' ? value : fields['keep']
+  const { only, wrap, answer } = fields
+  return {
+    ...(typeof keep === 'number' && keep > 0 ? { keep } : {}),
+    ...(typeof only === 'string' ? { only } : {}),
+    ...(typeof wrap === 'string' ? { wrap } : {}),
+    ...(isObject(answer) ? { answer } : {}),
+  }
+}
+
+function isMeant({ only }: Settings, { env, stdin = '' }: SeenCall): boolean {
+  const { network, pod } = subjectOf(env, parseObject(stdin) ?? {})
+  return only === undefined || [network, pod?.name, pod && `${pod.namespace}/${pod.name}`].includes(only)
+}
+
+function subjectOf(env: Environment, conf: JsonObject) {
+  const args = new Map((env['CNI_ARGS'] ?? '').split(';').map((pair) => pair.split('=', 2) as [string, string]))
+  const [namespace, name, uid] = ['NAMESPACE', 'NAME', 'UID'].map((word) => args.get(`K8S_POD_${word}`))
+  return {
+    verb: env['CNI_COMMAND'] ?? '',
+    ...(typeof conf['name'] === 'string' ? { network: conf['name'] } : {}),
+    containerId: env['CNI_CONTAINERID'] ?? '',
+    ifName: env['CNI_IFNAME'] ?? '',
+    netns: env['CNI_NETNS'] ?? '',
+    ...(name ? { pod: { namespace: namespace ?? '', name, ...(uid ? { uid } : {}) } } : {}),
+  }
+}
+
+function keep(call: SeenCall): void {
+  const asked = askedFor(call)
+  if (call.exitCode !== 0 && !isTaken(`${stateRoot()}/failures.off`)) write('failures', call)
+  if (asked !== undefined && isMeant(asked, call)) write('records', call, asked.keep ?? usualKeep)
+}
+
 /** Nobody's network depends on a record: a full disk, or a file in a directory's place, ends it alone. */
-function keep(ring: RingName, call: SeenCall, calls?: number): void {
+function write(ring: RingName, call: SeenCall, calls?: number): void {
   try {
     const id = recordId(call.startedMs)
     const verb = call.env['CNI_COMMAND'] ?? ''
@@ -107,14 +171,13 @@ function rounded(ms: number): number {
   return Math.round(ms * 100) / 100
 }
 
-/** What `record.wrap` or `record.answer` put in the verb's place. */
-async function answer(
-  { wrap: plugin, answer: given }: Settings,
-  env: Environment,
-  stdin: string,
-  note: (execution: Execution) => void,
-): Promise<CallOutput | undefined> {
-  if (plugin !== undefined) return await answerOfPlugin({ plugin, env, stdin }, note)
+/** What `record.wrap` or `record.answer` put in the verb's place, where trestle itself was called. */
+async function answer(call: SeenCall): Promise<CallOutput | undefined> {
+  const { env, stdin = '', executions } = call
+  const { wrap: plugin, answer: given } = askedFor(call) ?? {}
+  if (!ownTypes().includes(parseObject(stdin)?.['type'] as string)) return undefined
+  if (plugin !== undefined)
+    return await answerOfPlugin({ plugin, env, stdin }, (execution) => executions.push(execution))
   return given === undefined ? undefined : givenAnswer(given, env['CNI_COMMAND'] ?? '', stdin)
 }
 

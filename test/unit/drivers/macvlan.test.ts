@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { Device } from '../../../src/drivers/driver.ts'
 import { type Json, linkOf, specOf } from '../call.ts'
 
-const master: Device = { name: 'up0', link: linkOf('up0', { mac: '02:00:00:00:00:09' }), isWireless: false }
+const master: Device = { name: 'up0', link: linkOf('up0', { mac: '02:00:00:00:00:09' }) }
 const made = (more: Json = {}, device = master) =>
   specOf(
     { mode: 'macvlan', ipam: { type: 'dhcp' }, ...more },
@@ -21,7 +21,6 @@ describe('a macvlan', () => {
   })
 
   it.each<[string, Device, string]>([
-    ['Wi-Fi', { ...master, isWireless: true }, 'up0 can have no macvlan: an access point'],
     ['loopback', { name: 'lo', link: linkOf('lo') }, 'lo can have no macvlan: it is the loopback interface'],
     ['a link that is not there', { name: 'up9' }, 'master: the node has no interface up9'],
     ['nothing, where there is no default route', { name: '' }, 'none is given, and no interface has a default route'],
@@ -29,8 +28,8 @@ describe('a macvlan', () => {
     expect(() => made({}, device)).toThrow(message)
   })
 
-  it('with passthru has the MAC of the card, Wi-Fi or not', () => {
-    expect(made({ macvlanMode: 'passthru' }, { ...master, isWireless: true }).pod?.mac).toBe('02:00:00:00:00:09')
+  it('with passthru has the MAC of the card', () => {
+    expect(made({ macvlanMode: 'passthru' }, master).pod?.mac).toBe('02:00:00:00:00:09')
   })
 
   it('has no gateway but that of IPAM, and shares nothing with others of its network', () => {
