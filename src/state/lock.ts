@@ -32,7 +32,7 @@ export async function withLock<T>(request: LockRequest, body: () => T | Promise<
   }
 }
 
-/** Waits until nobody holds the lock; does not take it. */
+/** Waits until nobody holds the lock, and removes that of a holder that has ended. */
 export async function waitForLock(request: LockRequest): Promise<void> {
   const waiting = waitFor(request)
   while (isTaken(request.file)) {
@@ -40,6 +40,7 @@ export async function waitForLock(request: LockRequest): Promise<void> {
     if (holder !== undefined && isOver(holder)) {
       // What it has left at work would go on beside us.
       await endKilledCalls(holder.identity, request.deadline.endsAtMs)
+      removeAbandoned(request.file)
       return
     }
     await waiting(holder)
@@ -91,6 +92,15 @@ function readHolder(file: string): Holder | undefined {
 
 function isOver({ identity, writtenMs }: Holder): boolean {
   return identity === undefined || hasEnded(identity, writtenMs)
+}
+
+/** On a full disk it stays: nothing can be written to take it over. */
+function removeAbandoned(file: string): void {
+  try {
+    if (takeOver(file, JSON.stringify(ownIdentity()))) removeFile(file)
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+  }
 }
 
 /** Under a second lock: of two that saw the same dead holder one would take the other's new lock away. */

@@ -11,7 +11,15 @@ import { releaseHostLocal } from '../ipam/host-local-files.ts'
 import { closeNetns, netnsState, openNetnsIfThere } from '../kernel/netns.ts'
 import { linkExists } from '../kernel/proc.ts'
 import { isTaken, namesIn } from '../state/files.ts'
-import { markerFile, networkDirectory, recordName, requireStateIfThere, stateRoot } from '../state/layout.ts'
+import {
+  attachmentLockFile,
+  markerFile,
+  networkDirectory,
+  recordName,
+  requireStateIfThere,
+  stateRoot,
+} from '../state/layout.ts'
+import { waitForLock } from '../state/lock.ts'
 import {
   type AttachmentRecord,
   allRecords,
@@ -93,6 +101,8 @@ async function removeUnrecorded(call: Call, conf: DelConf, context: Context): Pr
   const roles = conf.role === 'ipam' ? (['ipam'] as const) : (['main', 'chained'] as const)
   for (const role of roles) {
     const id: AttachmentId = { network: conf.name, containerId, ifName, role }
+    // A DEL that was killed after its record was gone has left its lock.
+    await waitForLock({ file: attachmentLockFile(id), purpose: 'remove an attachment', deadline: context.deadline })
     const pod = role === 'main' && conf.inPod ? { ...conf.inPod, netns: call.netns } : undefined
     if (pod !== undefined || mayHaveMore(id)) errors.push(...(await detachWithoutRecord(id, context, pod)))
   }

@@ -12,7 +12,7 @@ import { podLinkNames } from '../kernel/proc.ts'
 import { endKilledCalls } from '../process/killed-calls.ts'
 import { namesIn } from '../state/files.ts'
 import { networkDirectory, requireStateIfThere } from '../state/layout.ts'
-import { isAbandoned, withLock } from '../state/lock.ts'
+import { isAbandoned, waitForLock } from '../state/lock.ts'
 import { type AttachmentRecord, findRecord, isBeingWritten, isDead, recordsOf } from '../state/records.ts'
 import type { Context } from './context.ts'
 import { detach, detachWithoutRecord } from './detach.ts'
@@ -51,8 +51,7 @@ async function removeAbandonedLocks(network: string, { deadline }: Context): Pro
   const files = namesIn(`${networkDirectory(network)}/locks`).map(
     (name) => `${networkDirectory(network)}/locks/${name}`,
   )
-  for (const file of files.filter(isAbandoned))
-    await withLock({ file, purpose: 'remove a lock that was left', deadline, isDispensable: true }, () => undefined)
+  for (const file of files.filter(isAbandoned)) await waitForLock({ file, purpose: 'remove a lock', deadline })
 }
 
 /** A call in progress is not on the list yet. */

@@ -194,7 +194,7 @@ function linksOf(node: FaultNode, ids: readonly string[], when: string): readonl
 }
 
 /** A temporary file of a killed call stays until the next set-up or `trestle gc` (docs/limits.md). */
-const isTemporary = /\/\.\d+\.\d+\.\d+ f$/
+const isTemporary = /[+/-]\.\d+\.\d+\.\d+ f$/
 
 /** Lines that came or went, by part of the look. */
 function differences(before: Look, after: Look): readonly Finding[] {
