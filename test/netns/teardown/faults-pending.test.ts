@@ -76,7 +76,7 @@ describe('DEL', () => {
       const again = host.cni('ADD', pool, { id: 'first', netns: first })
       expect(again.json).toMatchObject({
         code: 11,
-        msg: expect.stringContaining('eth0 of container first is left of an'),
+        msg: expect.stringContaining('what an earlier attachment of eth0 of container first left'),
       })
       expect(again.json).toMatchObject({ details: expect.stringContaining('could not be removed') })
     } finally {
