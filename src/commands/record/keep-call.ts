@@ -2,13 +2,14 @@
 // What is written down of a call, with secrets masked. A bundle of its own: a call that succeeds and is not asked about
 // loads nothing of it.
 
+import { existsSync } from 'node:fs'
 import type { Environment } from '../../cni/call.ts'
 import type { CallOutput } from '../../cni/dispatch.ts'
 import { isObject, type JsonObject, lookUp, parseObject } from '../../cni/json.ts'
 import { nowMs } from '../../process/clock.ts'
 import { ownTypes } from '../../process/executable.ts'
 import { type Keeper, type SeenCall, switchFile } from '../../recording/recorder.ts'
-import { isTaken, readableText } from '../../state/files.ts'
+import { readableText } from '../../state/files.ts'
 import { stateRoot } from '../../state/layout.ts'
 import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
 import { isSecretName, masked, maskedWords } from './secrets.ts'
@@ -36,7 +37,7 @@ interface Settings {
 /** What configuration and switch file ask for; undefined where neither does. */
 function askedFor({ stdin = '' }: SeenCall): Settings | undefined {
   const inConf = lookUp(parseObject(stdin) ?? {}, 'record')
-  const isSwitched = isTaken(switchFile())
+  const isSwitched = existsSync(switchFile())
   if (!isSwitched && !isOn(inConf)) return undefined
   const switched = isSwitched ? settingsOf(parseObject(readableText(switchFile()) ?? '')?.['record']) : {}
   return { ...settingsOf(inConf), ...switched }
@@ -79,7 +80,7 @@ function subjectOf(env: Environment, conf: JsonObject) {
 
 function keep(call: SeenCall): void {
   const asked = askedFor(call)
-  if (call.exitCode !== 0 && !isTaken(`${stateRoot()}/failures.off`)) write('failures', call)
+  if (call.exitCode !== 0 && !existsSync(`${stateRoot()}/failures.off`)) write('failures', call)
   if (asked !== undefined && isMeant(asked, call)) write('records', call, asked.keep ?? usualKeep)
 }
 
