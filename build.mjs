@@ -68,7 +68,7 @@ const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
 const cli = await bundle('src/commands/command-line.ts', dist('cli.cjs'))
 const record = await bundle('src/commands/record/keep-call.ts', dist('record.cjs'))
-const agent = await bundle('src-before/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
+const agent = await bundle('src/agent/agent-main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent, 'record.cjs': record }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))

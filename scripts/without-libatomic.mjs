@@ -4,7 +4,7 @@
 // time, which the processor does by one instruction. This puts that instruction into the function's own entry of
 // the procedure linkage table, and takes the library out of what ld.so looks for (System V ABI, AMD64 supplement,
 // 5.2; gABI, "Dynamic Linking"). Its place in the dynamic section becomes DT_RUNPATH $ORIGIN: ld.so looks for libraries
-// beside the executable too, where the agent puts libstdc++ on hosts without it (src/cli/agent/program.ts).
+// beside the executable too, where the agent puts libstdc++ on hosts without it (src/agent/program.ts).
 // Every fact it rests on is looked at first; a node that differs is left as it is.
 import { readFileSync, writeFileSync } from 'node:fs'
 

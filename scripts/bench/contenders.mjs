@@ -82,7 +82,7 @@ export function wholeTrestle(found) {
   return trestle(found, features, ['portMappings'])
 }
 
-/** The same in mode ptp, as the agent writes it with a sysctl in its template (src/plan/agent/conflist.ts). */
+/** The same in mode ptp, as the agent writes it with a sysctl in its template (src/agent/configuration.ts). */
 export function wholeRouted({ file }) {
   const conf = { type: 'trestle', mode: 'ptp', podcidr: subnet, tuning: { sysctl }, firewall: { hostAccept: 'auto' } }
   const plugin = { file: file('trestle'), conf, takes: ['portMappings', 'bandwidth'] }

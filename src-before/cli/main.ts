@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people, in a bundle of its own: a runtime's call loads nothing of it.
 
+import { agentCommand } from '../../src/agent/settings.ts'
 import { gcCommand } from '../../src/commands/gc-command.ts'
 import { planCommand } from '../../src/commands/plan.ts'
 import { restoreCommand } from '../../src/commands/restore-command.ts'
 import { uninstallCommand } from '../../src/commands/uninstall-command.ts'
 import { removeCallFiles as removeFilesOfCore } from '../../src/process/killed-calls.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
-import { agentCommand } from './agent/command.ts'
 import { bundleCommand } from './bundle/command.ts'
 import { addCommand } from './by-hand/add.ts'
 import { checkCommand, statusCommand } from './by-hand/check.ts'

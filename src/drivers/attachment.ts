@@ -79,8 +79,8 @@ function removeLinks(devs: readonly string[], group: number): readonly Op[] {
 }
 
 /**
- * Every element of our tables that is needed, each once. Without networks and pods there are none: the cluster's elements
- * serve them alone.
+ * Every element of our tables that is needed, each once. Without networks and pods there are none but for an overlay,
+ * whose port is closed to strangers from the start.
  */
 export function everyElement(
   networks: readonly NetworkSpec[],
@@ -89,6 +89,7 @@ export function everyElement(
 ): readonly Element[] {
   const ofPods = specs.flatMap((spec) => [...sharedElements(spec), ...ownElements(spec)])
   const own = [...networkElements(networks), ...ofPods]
-  const all = own.length === 0 || cluster === undefined ? own : [...clusterElements(cluster), ...own]
+  const isNeeded = own.length > 0 || cluster?.overlay !== undefined
+  const all = cluster !== undefined && isNeeded ? [...clusterElements(cluster), ...own] : own
   return [...new Map(all.map((element) => [elementKey(element), element])).values()]
 }

@@ -2,7 +2,7 @@
 // The elements that networks share and those of the cluster around the node, of which `trestle agent` writes the file.
 
 import { formatAddress, parseAddress, parseCidr, toCidr } from '../cni/addresses.ts'
-import { parseObject } from '../cni/json.ts'
+import { asObject, parseObject } from '../cni/json.ts'
 import { clusterComment, networkDigest } from '../drivers/names.ts'
 import type { NetworkSpec } from '../drivers/spec.ts'
 import { type Element, elementKey } from '../kernel/nft-table.ts'
@@ -52,21 +52,29 @@ export interface Cluster {
   readonly pods: readonly string[]
   readonly peers: readonly string[]
   readonly addresses: readonly string[]
+  /** The overlay's UDP port and device. */
+  readonly overlay?: { readonly port: number; readonly link: string }
 }
 
 /** Undefined where the text is something else: nothing in it reaches nft unread. */
 export function readCluster(json: string): Cluster | undefined {
-  const { pods, peers, addresses } = parseObject(json) ?? {}
+  const { pods, peers, addresses, overlay } = parseObject(json) ?? {}
   const isList = (value: unknown, accepts: (text: string) => unknown): value is readonly string[] =>
     Array.isArray(value) && value.every((each) => typeof each === 'string' && accepts(each))
   if (!isList(pods, parseCidr) || !isList(peers, parseCidr) || !isList(addresses, parseAddress)) return undefined
-  return { pods, peers, addresses }
+  const { port, link } = asObject(overlay)
+  const isOverlay = Number.isInteger(port) && typeof link === 'string'
+  return { pods, peers, addresses, ...(isOverlay ? { overlay: { port: Number(port), link } } : {}) }
 }
 
-export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
+export function clusterElements({ pods, peers, addresses, overlay }: Cluster): readonly Element[] {
   const single = [...new Set(addresses)].map(toCidr).map((address): BareElement => {
     return { set: `peeraddr${address.family}`, key: [formatAddress(address)] }
   })
   const elements = [...prefixElements('podnet', pods), ...prefixElements('peernet', peers), ...single]
+  if (overlay !== undefined) {
+    elements.push({ set: 'overlayport', key: [`${overlay.port}`] })
+    elements.push({ set: 'overlaylink', key: [overlay.link] })
+  }
   return elements.map((element) => ({ ...element, comment: clusterComment }))
 }

@@ -5,7 +5,7 @@
 // expressions. Raise the version when anything here changes.
 
 export const tableName = 'trestle'
-export const rulesetVersion = 100
+export const rulesetVersion = 101
 
 export type TableFamily = 'inet' | 'bridge'
 
@@ -63,6 +63,9 @@ export const sets = {
   peernet6: { key: ['prefix6'] },
   peeraddr4: { key: ['address4'] },
   peeraddr6: { key: ['address6'] },
+  /** The overlay's UDP port, which other nodes alone reach, and its device. */
+  overlayport: { key: ['port'] },
+  overlaylink: { key: ['link'] },
   /** macspoofchk: ports whose frames are checked, and the MAC that each may have. */
   guarded: { key: ['link'], table: 'bridge' },
   guardedmac: { key: ['link', 'mac'], table: 'bridge' },
@@ -153,9 +156,16 @@ const chains: readonly Chain[] = [
     rules: [['local-out', 'fib daddr type local jump hostports']],
   },
   {
+    name: 'overlay',
+    hook: 'type filter hook input priority filter',
+    rules: families('stranger', 'ip? saddr != @peeraddr? udp dport @overlayport counter drop'),
+  },
+  {
     name: 'forward',
     hook: 'type filter hook forward priority filter',
     rules: [
+      // A pod's packet to another node's overlay would come there with this node's address, masqueraded.
+      ...families('outer', 'ip? daddr @peeraddr? udp dport @overlayport drop'),
       // On an isolated bridge, too, a pod reaches itself through a translation.
       ...families('itself', 'ip? saddr . ip? daddr @self? ct status dnat return'),
       ['fence', 'iifname @fenced oifname @fenced iifname . oifname != @fencedpair drop'],
@@ -184,6 +194,12 @@ const chains: readonly Chain[] = [
         'ip? saddr @masqhost? ip? daddr != multicast ip? daddr != @masqhost? ip? saddr . ip? daddr != @keephost? masquerade',
       ),
     ],
+  },
+  {
+    // Behind kube-proxy's masquerade, at srcnat: the packet around it would be masqueraded once more (flannel#1282).
+    name: 'encapsulated',
+    hook: 'type filter hook postrouting priority 101',
+    rules: [['unmark-overlay', 'oifname @overlaylink meta mark & 0x4000 != 0 meta mark set meta mark & 0xffffbfff']],
   },
 ]
 

@@ -119,7 +119,7 @@ function smallest(mtus: readonly (number | undefined)[]): number | undefined {
 }
 
 /** /sys may show another namespace; the IPv6 MTU in /proc is the link's own or less. */
-function linkMtu(name: string): number | undefined {
+export function linkMtu(name: string): number | undefined {
   const mtu = Number(readSysctl(`net/ipv6/conf/${name}/mtu`) ?? readKernelFile(`/sys/class/net/${name}/mtu`))
   return mtu >= 68 ? mtu : undefined
 }

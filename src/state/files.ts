@@ -51,15 +51,20 @@ export function readableText(path: string): string | undefined {
   return found === 'unreadable' ? undefined : found?.text
 }
 
-/** Writes a file as a whole: a reader sees the old text or the new one. Mode 0600. */
-export function writeText(path: string, text: string): void {
-  const temporary = writeTemporary(path, text)
+/** Writes a file as a whole: a reader sees the old text or the new one. Mode 0600. `flags`: more than to write. */
+export function writeText(path: string, text: string, flags = 0): void {
+  const temporary = writeTemporary(path, text, flags)
   try {
     renameSync(temporary, path)
   } catch (error) {
     rmSync(temporary, { force: true })
     throw error
   }
+}
+
+/** The same outside of /run: its text is on the disk before its name. */
+export function writeSynced(path: string, text: string): void {
+  writeText(path, text, constants.O_SYNC)
 }
 
 /** Writes a file that must not exist; false where it does. Its text is whole as soon as its name is there. */
@@ -129,11 +134,17 @@ export function makeDirectory(path: string): void {
 
 let written = 0
 
-/** Temporary names begin with a dot. */
-function writeTemporary(path: string, text: string): string {
+/** Beside the file that it becomes: no other process, and no other call, has the same. */
+export function temporaryPath(path: string): string {
   written += 1
-  const temporary = `${dirname(path)}/.${process.pid}.${process.hrtime.bigint()}.${written}`
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  return `${dirname(path)}/.${process.pid}.${process.hrtime.bigint()}.${written}`
+}
+
+const temporaryName = /^\.\d+\.\d+\.\d+$/
+
+function writeTemporary(path: string, text: string, more = 0): string {
+  const temporary = temporaryPath(path)
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | more
   let fd: number
   try {
     fd = openSync(temporary, flags, 0o600)
@@ -160,7 +171,7 @@ const oldestTemporaryMs = 60_000
 
 /** Removes temporary files that killed calls left. */
 export function sweepTemporaryFiles(directory: string): void {
-  for (const name of namesIn(directory).filter((each) => each.startsWith('.'))) {
+  for (const name of namesIn(directory).filter((each) => temporaryName.test(each))) {
     const stat = lstatSync(`${directory}/${name}`, { throwIfNoEntry: false })
     if (stat !== undefined && Math.abs(Date.now() - stat.mtimeMs) > oldestTemporaryMs)
       removeFile(`${directory}/${name}`)

@@ -3,15 +3,13 @@
 // is so.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
 import { describe, expect, it } from 'vitest'
 // @ts-expect-error the build has no types
 import { allocatorSettings } from '../../scripts/image/environment.mjs'
-import { agentCommand } from '../../src-before/cli/agent/command.ts'
-import { settingsOf } from '../../src-before/cli/agent/settings.ts'
-import { lookAtTemplate } from '../../src-before/cli/agent/template.ts'
-import { conflistText } from '../../src-before/plan/agent/conflist.ts'
+import { conflistOf, emptyTemplate, lookAtTemplate } from '../../src/agent/configuration.ts'
+import { agentCommand, readSettings } from '../../src/agent/settings.ts'
 
 interface PodSpec {
   readonly containers: readonly {
@@ -55,16 +53,15 @@ describe('conf-examples/kubernetes', () => {
   })
 
   it('has a template that says what the agent writes without one', () => {
-    const { good, wrong, remarks } = lookAtTemplate(
-      { ...settingsOf({ values: {} }, {}), template: { file: `${base}/pods.conflist`, isAsked: true } },
-      ['10.244.1.0/24', 'fd00:10:244:1::/64'],
-      undefined,
+    const settings = readSettings({ values: { template: resolve(base, 'pods.conflist') } }, { NODE_NAME: 'a' })
+    const pods = { mode: 'ptp', ranges: ['10.244.1.0/24', 'fd00:10:244:1::/64'] } as const
+    const { good, wrong } = lookAtTemplate(settings, pods)
+    expect(wrong).toBeUndefined()
+    expect(conflistOf(good ?? { ...emptyTemplate, list: { isBad: true } }, settings, pods)).toEqual(
+      conflistOf(emptyTemplate, settings, pods),
     )
-    expect({ wrong, remarks }).toEqual({ wrong: undefined, remarks: [] })
-    const facts = { name: 'pods', mode: 'bridge', cniVersion: '1.1.0', podCidrs: ['10.244.1.0/24'] } as const
-    expect(conflistText({ ...facts, template: good })).toBe(conflistText(facts))
     const mount = pod.containers[0]?.volumeMounts.find(({ name }) => name === 'template')
-    expect(dirname(settingsOf({ values: {} }, {}).template.file)).toBe(mount?.mountPath)
+    expect(dirname(readSettings({ values: {} }, { NODE_NAME: 'a' }).template.file)).toBe(mount?.mountPath)
   })
 
   it('replaces agents one in ten at a time', () => {
@@ -109,6 +106,8 @@ describe.each(pods)('%s', (_, spec) => {
     expect(command).toBe('agent')
     const names = options.map((option) => option.replace(/^--([a-z-]+)=.*/, '$1'))
     expect(names.filter((name) => !Object.hasOwn(agentCommand.options, name))).toEqual([])
+    const values = Object.fromEntries(options.map((option) => option.replace(/^--/, '').split('=') as [string, string]))
+    expect(readSettings({ values }, { NODE_NAME: 'a' })).toMatchObject({ hostRoot: '/proc/1/root', node: 'a' })
   })
 })
 
@@ -133,7 +132,9 @@ describe('docs/kubernetes.md', () => {
     expect(overlay.components.filter((path) => !existsSync(join(base, path)))).toEqual([])
   })
   it("gives the service of systemd the image's settings for glibc", () => {
-    expect(docs).toContain(`Environment=${(allocatorSettings as readonly string[]).join(' ')}\n`)
+    expect(read('conf-examples/node/trestle-agent.service')).toContain(
+      `Environment=${(allocatorSettings as readonly string[]).join(' ')}\n`,
+    )
   })
   it.each(readdirSync('conf-examples/kubernetes-paths'))(
     'names the component %s, which patches volumes that there are',

@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
+import { parseAddress } from '../../cni/address.ts'
 import { defined } from '../../cni/json.ts'
 import { restore, type SweepRequest, sweep } from '../../core.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -18,8 +19,8 @@ import { type Report, reportText, shortText } from './report.ts'
 
 export const doctorCommand: Command = {
   name: 'doctor',
-  words: '',
-  maxWords: 0,
+  words: '[PEER]',
+  maxWords: 1,
   summary: 'find the faults of the pod network of this node',
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, agents of other plugins, the',
@@ -42,13 +43,17 @@ export const doctorCommand: Command = {
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
     'no-runtime': { type: 'boolean', help: 'ask no runtime' },
     pod: { type: 'string', value: 'POD', help: 'NAMESPACE/NAME or a container id: its facts and its findings' },
-    probe: { type: 'boolean', help: 'make two throw-away pods, and test their network' },
+    probe: {
+      type: 'boolean',
+      help: 'make two throw-away pods, test their network, and full packets to PEER',
+    },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
   examples: [
     'trestle doctor',
     'trestle doctor --only kernel,firewall',
     'trestle doctor --pod default/web',
+    'trestle doctor --probe 10.244.2.7',
     'trestle doctor --fix --apply',
     'trestle doctor -o json',
   ],
@@ -61,6 +66,7 @@ async function run(input: Input): Promise<number> {
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   const selection = readSelection(values)
   requirePodName(values['pod'])
+  requirePeer(input)
   if (selection.groups.length === 0) throw new UsageError('nothing is left to look at: probe goes with --probe')
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
   const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
@@ -85,10 +91,11 @@ interface Examining {
 
 const pauseMs = 1000
 
-async function examine({ values }: Input, { progress, selection, endsAtMs }: Examining): Promise<Report> {
+async function examine(input: Input, { progress, selection, endsAtMs }: Examining): Promise<Report> {
+  const { values } = input
   const done: string[] = []
   for (;;) {
-    const facts = await lookAtNode(lookOptions(values, progress))
+    const facts = await lookAtNode(lookOptions(input, progress))
     const report = reportOf(facts, selection, done)
     const toFix = values['apply'] === true && done.length === 0 ? fixable(report.findings) : []
     if (toFix.length > 0) {
@@ -104,14 +111,14 @@ function runtimeOf(values: Input['values']) {
   return { endpoint: values['runtime-endpoint'] as string | undefined, isAsked: values['no-runtime'] !== true }
 }
 
-function lookOptions(values: Input['values'], progress: Progress) {
+function lookOptions({ values, words: [peer] }: Input, progress: Progress) {
   const text = (name: string) => values[name] as string | undefined
   const named = { confDir: text('config-dir'), endpoint: text('runtime-endpoint'), logFile: text('log') }
   return {
     progress,
     isRuntimeAsked: values['no-runtime'] !== true,
     isProbed: values['probe'] === true,
-    ...defined({ ...named, pod: text('pod'), binDirs: text('bin-dir')?.split(':') }),
+    ...defined({ ...named, peer, pod: text('pod'), binDirs: text('bin-dir')?.split(':') }),
   }
 }
 
@@ -166,6 +173,12 @@ function readSelection(values: Input['values']): Selection {
     !skip.includes(group) &&
     (only.length === 0 || only.includes(group) || checks.some((each) => each.group === group && only.includes(each.id)))
   return { groups: groups.filter(isShown), isMeant }
+}
+
+/** Throws UsageError for another word than the address of `--probe PEER`. */
+function requirePeer({ words: [peer], values }: Input): void {
+  if (peer === undefined || (values['probe'] === true && parseAddress(peer) !== undefined)) return
+  throw new UsageError(`${peer}: the only word is the address of a peer, with --probe`)
 }
 
 /** Throws UsageError if the value is neither a pod's NAMESPACE/NAME nor a container id. */

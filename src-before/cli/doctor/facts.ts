@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about a node as data: doctor's other files gather them, the files judge*.ts turn them into findings.
 
+import type { Problem } from '../../../src/agent/cluster.ts'
 import type { ErrorId } from '../../cni/error-code.ts'
 import type { Judged } from '../../core.ts'
 import type { ChainPlace, ForeignAct } from '../../features/accept-place.ts'
 import type { AttachmentRecord } from '../../model/record.ts'
-import type { Problem } from '../../plan/agent/problem.ts'
 import type { Prediction } from '../lint/predict.ts'
 import type { PodSandbox } from '../node/runtime-list.ts'
 import type { Step } from '../probe/pods.ts'

@@ -2,10 +2,9 @@
 // Finds drops of other firewalls on the pods' way through the node. A rule concerns pods if it names their ranges or
 // links, or names nothing; a rule with other ranges or links is off their path.
 
-import { familyOf, parseCidr } from '../../cni/address.ts'
+import { familyOf, includes, parseCidr } from '../../cni/address.ts'
 import { adminChains, placeText } from '../../features/accept-place.ts'
 import { isPodLinkName } from '../../model/names.ts'
-import { isPartOf } from '../../plan/agent/node-ranges.ts'
 import type { PodPackets } from '../../tools/nft.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import { type Finding, type Found, findingOf } from '../shell/findings.ts'
@@ -221,7 +220,7 @@ const sparingCure =
 function isWider({ matches: { from, to } }: Rule, { subnets }: PodNetwork): boolean {
   const own = subnets.flatMap((subnet) => parseCidr(subnet) ?? [])
   const named = [...from.addresses, ...to.addresses].flatMap((text) => parseCidr(text) ?? [])
-  return named.some((cidr) => own.some((subnet) => isPartOf(subnet, cidr) && subnet.prefixLength > cidr.prefixLength))
+  return named.some((cidr) => own.some((subnet) => includes(cidr, subnet) && subnet.prefixLength > cidr.prefixLength))
 }
 
 /** The pods' packets, their answers, and packets that the node translated for them, as far as nothing accepts them. */

@@ -2,8 +2,8 @@
 // Findings about runtimes, configuration, agents, pools and the log.
 
 import { basename, join } from 'node:path'
+import type { Problem } from '../../../src/agent/cluster.ts'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
-import type { ProblemId } from '../../plan/agent/problem.ts'
 import { skipsFaultyFiles } from '../node/ask-runtime.ts'
 import { counted, type Finding, findingOf } from '../shell/findings.ts'
 import {
@@ -217,6 +217,6 @@ export function judgeLog(facts: NodeFacts, others: readonly Finding[]): readonly
 }
 
 /** The id of a problem's diagnosis in the catalogue: `agent-no-pod-cidr`. */
-function diagnosisOfProblem(id: ProblemId): string {
+function diagnosisOfProblem(id: Problem['id']): string {
   return `agent-${id.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase()}`
 }

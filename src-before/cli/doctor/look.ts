@@ -41,6 +41,8 @@ interface LookOptions extends Named {
   readonly isRuntimeAsked: boolean
   readonly logFile?: string
   readonly isProbed?: boolean
+  /** An address that the probe sends packets of full length to. */
+  readonly peer?: string
   readonly pod?: string
   readonly progress: Progress
 }
@@ -99,16 +101,17 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       limits: await look.at('limits', lookAtLimits, undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile, look), undefined),
       pod: asked === undefined ? undefined : await look.asRoot('network', () => lookAtPod(context, asked, sandboxes)),
-      probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
+      probe:
+        options.isProbed === true ? await look.asRoot('probe', () => probed(configurations, options.peer)) : undefined,
     }),
     notLooked: [...look.notLooked, ...others],
   }
 }
 
 /** Probes the list of the first runtime. */
-function probed(configurations: NodeFacts['configurations']): Promise<ProbeFacts> {
+function probed(configurations: NodeFacts['configurations'], peer?: string): Promise<ProbeFacts> {
   const used = configurations.find(({ file }) => file !== undefined)
-  return probeNode(used === undefined ? undefined : { ...used.runtime, ...used })
+  return probeNode(used === undefined ? undefined : { ...used.runtime, ...used }, peer)
 }
 
 /** A directory that a person named is examined even in a container. */

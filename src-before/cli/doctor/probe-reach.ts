@@ -11,6 +11,7 @@ import type { Run } from '../../system/process/runner.ts'
 import { readDocuments } from '../../tools/ip.ts'
 import { textIfThere } from '../node/if-there.ts'
 import { reach, resolveName } from '../probe/ends.ts'
+import { fullSizeStep } from '../probe/full-size.ts'
 import type { Pod, Step, Trial } from '../probe/pods.ts'
 import {
   addressOf,
@@ -24,8 +25,8 @@ import {
   type Way,
 } from '../probe/reach.ts'
 
-/** Runs all probes at once. `asks`: its commands end when the probe is cancelled. */
-export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
+/** Runs all probes at once. `asks`: its commands end when the probe is cancelled. `peer`: a further address. */
+export async function reachSteps(asks: Trial, peer?: string): Promise<readonly Step[]> {
   const [first, second] = asks.pods
   if (first === undefined) return []
   if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
@@ -40,6 +41,7 @@ export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
     Promise.all(probes.map((probe) => tried(asks, probe))),
     ...families.map((family) => outsideSteps(asks, first, { family, resolvers })),
     ...resolvers.map((address) => resolverStep(asks, first, address)),
+    ...(peer === undefined ? [] : [fullSizeStep(asks, first, peer)]),
   ])
   const none = skipped('pod a asks a resolver, port 53', 'dns', 'neither kubelet nor resolv.conf names one')
   return [...(reached ?? []), ...beyond.flat(), ...(resolvers.length === 0 ? [none] : [])]

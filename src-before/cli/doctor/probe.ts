@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { CniError } from '../../cni/error.ts'
+import { defined } from '../../cni/json.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { pathWithTools } from '../../system/process/programs.ts'
@@ -33,12 +34,13 @@ const settleTimeoutMs = 60_000
  * Makes, probes and removes the pods, also when this process is told to end. Throws CniError, or an error with the
  * reason.
  */
-export async function probeNode(list: ListInUse | undefined): Promise<ProbeFacts> {
+export async function probeNode(list: ListInUse | undefined, peer?: string): Promise<ProbeFacts> {
   if (list?.file === undefined) throw new Error('no runtime of this node uses a configuration')
   const { confDir, binDirs, file, network = '', plugins } = list
   const why = whyNotProbeable(network, plugins)
   if (why !== undefined) throw new Error(why)
-  const request = { network: readNetworkList(readInputText(join(confDir, file))), cniPath: binDirs.join(':') }
+  const found = readNetworkList(readInputText(join(confDir, file)))
+  const request = { network: found, cniPath: binDirs.join(':'), ...defined({ peer }) }
   const { steps, failure } = await runProber(request)
   if (steps === undefined) throw new Error(failure ?? 'the probe ended without a word')
   return { network, file, steps }

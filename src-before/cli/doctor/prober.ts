@@ -66,7 +66,7 @@ function installed() {
 }
 
 /** A running call of CNI is not cancelled: its result has to be known. */
-async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal): Promise<readonly Step[]> {
+async function probePods({ network, cniPath, peer }: ProbeRequest, signal: AbortSignal): Promise<readonly Step[]> {
   const runtime = { ...installed(), run: bounded(), network, cniPath }
   const failures = await settleKilledProbes(runtime.run)
   const id = writeIntent({ network, cniPath })
@@ -78,7 +78,7 @@ async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal
   try {
     let isReady = !signal.aborted
     for (const name of podNames) isReady = isReady && (await addPod(trial, name)) && !signal.aborted
-    if (isReady) steps.push(...(await reachSteps({ ...trial, runtime: { ...runtime, run: bounded(signal) } })))
+    if (isReady) steps.push(...(await reachSteps({ ...trial, runtime: { ...runtime, run: bounded(signal) } }, peer)))
   } catch (error) {
     if (!signal.aborted) throw error
   } finally {
@@ -111,10 +111,11 @@ function freePort(): Promise<number> {
 // An intent is written before the pods are made: after a kill, a later DEL frees their addresses from this file. It
 // lies beside the state directory, since lists of other plugins need none.
 
-/** `cniPath`: the directories of plugins, with : between. */
+/** `cniPath`: the directories of plugins, with : between. `peer`: an address that full packets are sent to. */
 export interface ProbeRequest {
   readonly network: NetworkList
   readonly cniPath: string
+  readonly peer?: string
 }
 
 const ownId = /^trestle-probe-[\da-f]{12}$/

@@ -17,7 +17,7 @@ export const podNames = ['a', 'b'] as const
 /** A call of CNI, or something that is reached between them. `own-port`: a pod its own host port. */
 export type Target =
   | ('status' | 'add' | 'link' | 'node' | 'gateway' | 'pod' | 'outside' | 'dns' | 'host-port' | 'own-port')
-  | ('check' | 'del' | 'left')
+  | ('peer' | 'check' | 'del' | 'left')
 
 /** The diagnosis that explains a failure, and the fact by which it is known. */
 export interface KnownCause {

@@ -2,18 +2,11 @@
 // The problems that `trestle agent` reports now, for `trestle doctor` on the same node: most of them keep no node from
 // being ready, so that /readyz is silent about them.
 
-import { rmSync } from 'node:fs'
+import { type Problem, problemIds } from '../../../src/agent/cluster.ts'
 import { orElse } from '../../cni/error.ts'
 import { parsedJson } from '../../cni/json.ts'
-import { type Problem, problemIds } from '../../plan/agent/problem.ts'
-import { readableText, replaceText } from '../files/files.ts'
+import { readableText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
-
-/** Replaces the file, or removes it without a problem. Throws the system's error. */
-export function writeAgentProblems(problems: readonly Problem[]): void {
-  if (problems.length === 0) rmSync(problemsFile(), { force: true })
-  else replaceText(problemsFile(), `${JSON.stringify(problems)}\n`)
-}
 
 /** The last report of an agent; none where it reported none, or the file is damaged. */
 export function readAgentProblems(): readonly Problem[] {

@@ -23,7 +23,7 @@ import { findingOfProblem } from '../../support/cluster/problems.ts'
 import { haveStrace } from '../../support/faults/strace.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
-import { stateEnv, stateFiles } from '../../support/state-layout.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 
 const own = nodeObject('self', {
   cidrs: ['10.244.1.0/24', 'fd00:10:244:1::/64'],
@@ -124,9 +124,13 @@ describe('trestle agent', () => {
     await until(() => routes().length === 3, 'a route to node three')
     await api.order({ put: [nodeObject('two', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.22'] })] })
     await until(() => routes().includes('10.244.2.0/24 via 192.0.2.22 dev up0'), 'the new address')
-    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.22 dev up0', '10.244.3.0/24 via 192.0.2.13 dev up0'])
+    const toThree = '10.244.3.0/24 via 192.0.2.13 dev up0'
+    // Nobody has the other range of node two now: pods may still live in it.
+    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.22 dev up0', toThree, toTwo[1]])
     await api.order({ delete: ['two', 'three'] })
-    await until(() => routes().length === 0, 'no routes')
+    await api.order({ put: [nodeObject('four', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.14'] })] })
+    await until(() => routes().includes('10.244.2.0/24 via 192.0.2.14 dev up0'), 'the new owner')
+    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.14 dev up0', toThree, toTwo[1]])
     expect(statSync(files.conflist)).toMatchObject({ mtimeMs, ino })
     expect(foreign()).toBe(before)
   })
@@ -164,7 +168,7 @@ describe('trestle agent', () => {
     writeFileSync(pidFile, `${killed.child.pid}`)
     await until(() => killed.child.signalCode === 'SIGKILL', 'its end')
     expect(hasThree()).toBe(true)
-    await agent('--look', '3600').seen(isReady, 'ready')
+    await agent().seen(isReady, 'ready')
     expect(hasThree()).toBe(false)
   })
 
@@ -245,27 +249,27 @@ describe('trestle agent', () => {
     expect(existsSync(files.conflist)).toBe(true)
     flap()
     await until(() => routes().includes('10.244.2.0/24 via 192.0.2.12 dev up0'), 'the route after a flap of the link')
+    const since = running.lines.length
     await api.order({ put: [own] })
-    await until(() => routes().length === 0, 'no routes')
+    await until(() => running.lines.slice(since).some(isReady), 'ready again')
+    // Node two may come back: ten minutes.
+    expect(routes()).toContain(toTwo[0])
   })
 
-  it('makes routes again that go while it has no list, by what the last agent knew, and removes none', async () => {
-    await api.order({ put: [own, two, three] })
+  it('removes no route while it has no list', async () => {
+    await api.order({ put: [own, two] })
     const first = agent()
     await first.seen(isReady, 'ready')
-    await api.order({ delete: ['three'] })
-    await until(() => routes().length === 2, 'the routes to node two')
     await first.end()
     await api.order({ answer: 503 })
-    const second = agent('--look', '3600')
+    runLine(host, 'ip route add 10.244.99.0/24 via 192.0.2.99 proto 116 metric 7')
+    const second = agent('--look', '1')
     await second.seen(({ message }) => message === 'API server', 'the failure')
-    flap()
-    runLine(host, 'ip route add 10.244.99.0/24 via 192.0.2.99 proto 116 metric 116')
-    await until(() => routes().length === 2, 'the route after a flap of the link')
-    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.12 dev up0', '10.244.99.0/24 via 192.0.2.99 dev up0'])
+    await sleep(2000)
+    expect(routes()).toEqual([...toTwo, '10.244.99.0/24 via 192.0.2.99 dev up0'].sort())
     await api.order({ answer: 0 })
     await second.seen(isReady, 'ready')
-    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.12 dev up0'])
+    expect(routes()).toEqual(toTwo)
   })
 
   it('tells of no problem that it is over because a change of routes failed', async () => {
@@ -338,7 +342,7 @@ describe('trestle agent', () => {
       'a reload in steps, the drop last',
       'iptables-nft -P FORWARD ACCEPT; iptables-nft -F FORWARD; sleep 2; iptables-nft -P FORWARD DROP',
     ],
-  ])('puts its accept back within five seconds after a firewall was reloaded: %s', async (_, reload) => {
+  ])('puts its accept back within ten seconds after a firewall was reloaded: %s', async (_, reload) => {
     writeFileSync(`${files.root}/pods.conflist`, JSON.stringify({ plugins: [{ type: 'trestle', firewall: {} }] }))
     const shell = (line: string) => {
       const { code, stderr } = host.run('sh', ['-ec', line.replaceAll('/dev/shm', files.root)])
@@ -348,14 +352,14 @@ describe('trestle agent', () => {
       'iptables-nft -P FORWARD DROP; iptables-nft -A FORWARD -p tcp --dport 22 -j DROP; iptables-nft-save >/dev/shm/fw',
     )
     await api.order({ put: [own, two] })
-    await agent('--look', '3600', '--template', `${files.root}/pods.conflist`).seen(isReady, 'ready')
+    await agent('--template', `${files.root}/pods.conflist`).seen(isReady, 'ready')
     const { cniVersion, name, plugins } = files.configuration()
     const conf = { cniVersion, name, ...plugins[0] }
     expect(host.cni('ADD', conf, { id: 'a', netns: host.pod('a') }).code).toBe(0)
     const isThere = () => host.run('iptables-nft', ['-S', 'FORWARD']).stdout.includes('trestle accept')
     expect(isThere()).toBe(true)
     shell(reload)
-    await until(isThere, 'the accept', 5000)
+    await until(isThere, 'the accept', 10_000)
   })
 
   it('tells of a range that is nearly full before it is, and of addresses that are held for pods that are gone', async () => {
@@ -385,10 +389,10 @@ describe('trestle agent', () => {
     const before = routes()
     expect(await first.end()).toBe(0)
     expect(routes()).toEqual(before)
-    await api.order({ delete: ['three'] })
+    await api.order({ put: [nodeObject('three', { cidrs: ['10.244.3.0/24'], addresses: ['192.0.2.33'] })] })
     const second = agent()
     await second.seen(isReady, 'ready')
-    expect(routes()).toEqual(toTwo)
+    expect(routes()).toEqual([...toTwo, '10.244.3.0/24 via 192.0.2.33 dev up0'].sort())
     expect(await second.end()).toBe(0)
   })
 
@@ -396,15 +400,12 @@ describe('trestle agent', () => {
     await api.order({ put: [own, two] })
     await agent().seen(isReady, 'ready')
     await api.order({ delete: ['two'] })
-    await until(() => routes().length === 0, 'no routes')
-    // As a kubelet does: the addresses come after the Node.
-    await api.order({ put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: [] })] })
-    await until(() => readFileSync(stateFiles(host).agent, 'utf8').includes('10.244.9.0/24'), 'the new range')
     await api.order({
       put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: ['192.0.2.12', '2001:db8::12'] })],
     })
+    const both = [...toTwo, '10.244.9.0/24 via 192.0.2.12 dev up0'].sort()
     await until(() => routes().length === 3, 'routes to both ranges')
-    expect(routes()).toEqual([...toTwo, '10.244.9.0/24 via 192.0.2.12 dev up0'].sort())
+    expect(routes()).toEqual(both)
     // Somebody else has the old range now.
     await api.order({ put: [nodeObject('four', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.14'] })] })
     await until(() => routes().includes('10.244.2.0/24 via 192.0.2.14 dev up0'), 'the new owner')
@@ -418,7 +419,11 @@ describe('trestle agent', () => {
         own,
         two,
         bad('malformed', '10.244.5.0/33', '192.0.2.15'),
-        bad('overlaps', '10.244.0.0/16', '192.0.2.16'),
+        nodeObject('overlaps', {
+          cidrs: ['10.244.0.0/16'],
+          addresses: ['192.0.2.16'],
+          created: '2026-02-01T00:00:00Z',
+        }),
         nodeObject('same', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.17'], created: '2026-02-01T00:00:00Z' }),
         bad('behind', '10.244.8.0/24', '198.51.100.8'),
         bad('foreign', '192.0.2.0/24', '192.0.2.19'),
@@ -496,7 +501,7 @@ describe('trestle agent', () => {
 
   it('with another podCIDR of its own says drain, and takes the new range when its last pod has gone', async () => {
     await api.order({ put: [own, two] })
-    const running = agent('--look', '600')
+    const running = agent('--look', '1')
     await running.seen(isReady, 'ready')
     const plugin = () => {
       const { cniVersion, name, plugins } = files.configuration()
@@ -515,8 +520,7 @@ describe('trestle agent', () => {
     expect(set('masq4')).toContain('10.244.1.0/24')
     expect(host.inPod(old, 'ping', ['-n', '-c', '1', '-W', '5', '10.244.1.1']).code).toBe(0)
     expect(host.cni('DEL', before, { id: 'old', netns: old }).code).toBe(0)
-    const { links } = await running.seen(({ message }) => message === 'removed what was for earlier ranges', 'the end')
-    expect(links).toEqual(['cni0'])
+    await running.seen(({ message }) => message === 'removed what was for earlier ranges', 'the end')
     await until(() => asked('readyz') === '200 ok', 'readiness')
     expect(plugin().podcidr).toBe('10.244.77.0/24')
     const added = host.cni('ADD', plugin(), { id: 'young', netns: young })
@@ -569,10 +573,11 @@ describe('trestle agent', () => {
     await running.seen(({ problem }) => problem === 'MtuChanged', 'the problem')
     await api.seen(({ body }) => (body as { reason?: string })?.reason === 'MtuChanged', 'the event')
     expect(scrape(host)['trestle_agent_problems{id="MtuChanged"}']).toBe(1)
-    expect(host.cni('ADD', conf, { id: 'b', netns: b }).code).toBe(0)
+    const renewed = { cniVersion, name, ...files.configuration().plugins[0] }
+    expect(host.cni('ADD', renewed, { id: 'b', netns: b }).code).toBe(0)
     expect([mtuOf(a), mtuOf(b)]).toEqual([1500, 1400])
     expect(host.cni('DEL', conf, { id: 'a', netns: a }).code).toBe(0)
-    await running.seen(({ message }) => String(message).startsWith('over: the uplink has MTU'), 'the end of it')
+    await running.seen(({ message }) => String(message).startsWith('over: new pods get MTU'), 'the end of it')
     expect(scrape(host)).toMatchObject({
       'trestle_pool_addresses_taken{range="10.244.1.0/24"}': 1,
     })

@@ -2,17 +2,7 @@
 // The agent brings its executable to a host that has little more than glibc, tells of a host that cannot run it or lacks
 // its tools before a pod fails, and takes everything away again.
 
-import { spawnSync } from 'node:child_process'
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -88,7 +78,7 @@ function makeRoot(): void {
   expect(glibc.length).toBe(libraries.length - 2)
   for (const path of glibc) addFile(path)
   for (const path of ['proc', 'usr/sbin', 'opt/cni/bin']) mkdirSync(`${root}/${path}`, { recursive: true })
-  for (const tool of ['ip', 'tc']) writeFileSync(`${root}/usr/sbin/${tool}`, '')
+  for (const tool of ['ip', 'tc']) writeFileSync(`${root}/usr/sbin/${tool}`, '', { mode: 0o755 })
   addProgram('nft')
   // The bridge has a MAC of the machine's, not of the container's.
   mkdirSync(`${root}/etc`)
@@ -99,10 +89,12 @@ function makeRoot(): void {
 
 /** What an agent leaves that is killed while it writes. */
 function leaveTemporary(directory: string): void {
-  const ended = spawnSync('true').pid
-  const [namespace = ''] = /\d+/.exec(readlinkSync('/proc/self/ns/pid')) ?? []
   mkdirSync(directory, { recursive: true })
-  writeFileSync(`${directory}/.trestle.${namespace}.${ended}.1.0`, 'half')
+  // Older than any call; what others keep there stays.
+  for (const name of ['.4711.1234567.1', '.keep']) {
+    writeFileSync(`${directory}/${name}`, 'half')
+    utimesSync(`${directory}/${name}`, 0, 0)
+  }
 }
 
 function agent(...more: string[]): Running {
@@ -122,8 +114,8 @@ describe('the executable on a host with glibc alone', () => {
     for (const directory of [bin, `${files.root}/net.d`]) leaveTemporary(directory)
     const running = agent()
     await running.seen(isReady, 'ready')
-    expect(readdirSync(bin).sort()).toEqual([...bundledNames, 'trestle'])
-    expect(readdirSync(`${files.root}/net.d`)).toEqual([basename(files.conflist)])
+    expect(readdirSync(bin).sort()).toEqual(['.keep', ...bundledNames, 'trestle'])
+    expect(readdirSync(`${files.root}/net.d`)).toEqual(['.keep', basename(files.conflist)])
     expect(onHost().stdout).toMatch(/^trestle /)
     rmSync(`${bin}/libstdc++.so.6`)
     expect(onHost().stderr).toContain('libstdc++.so.6')
@@ -164,7 +156,7 @@ describe('programs whose files or formats others on the host share', () => {
     return [...withEmptyEtc, 'env', `PATH=${broken}:${process.env['PATH']}`]
   }
   const start = (tracer: readonly string[]) => {
-    const options = ['--host-root', root, '--bin-dir', bin, '--look', '3600']
+    const options = ['--host-root', root, '--bin-dir', bin]
     const running = startAgent(host, files, options, tracer)
     agents.push(running)
     return running

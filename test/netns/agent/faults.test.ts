@@ -3,7 +3,7 @@
 // file, the API server fails in every way, and a TCP connection between pods of two nodes goes on or is back soon. A part
 // of the rounds by seed; more with TRESTLE_TEST_FULL=1. Prints how long the connection was silent.
 
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isReady, type Running, startAgent, until } from '../../support/cluster/cluster.ts'
@@ -150,7 +150,7 @@ describe('trestle agent, damaged and killed', { timeout }, () => {
       // Killed itself, strace would leave it running.
       await traced.end('SIGTERM')
       const since = performance.now()
-      nodes.one.agent = startAgent(nodes.one.host, nodes.one.files, ['--look', '3600'])
+      nodes.one.agent = startAgent(nodes.one.host, nodes.one.files)
       await expectRight(`${damage}, ${hasMet ? 'killed' : 'not killed'} at change ${when} of a file`, since)
       expectNoLeftovers(`seed ${seed}, round ${round}`)
     }
@@ -164,7 +164,7 @@ describe('trestle agent, damaged and killed', { timeout }, () => {
       const since = performance.now()
       await one.api.order({ ...order, cut: true })
       await one.agent.end('SIGKILL')
-      one.agent = startAgent(one.host, one.files, ['--look', '3600'])
+      one.agent = startAgent(one.host, one.files)
       await one.agent.seen(({ message }) => message === 'API server', 'the failure')
       expect(stateOf(one)).toEqual(right)
       // Repair needs no API server.
@@ -180,30 +180,11 @@ describe('trestle agent, damaged and killed', { timeout }, () => {
 async function replaceAgent(): Promise<void> {
   const { one } = nodes
   await one.agent.end('SIGKILL')
-  await until(() => monitors(one.host).length === 0, 'the end of what the killed agent had started')
-  one.agent = startAgent(one.host, one.files, ['--look', '3600'])
-}
-
-/** The processes in the node's network namespace that tell of changes. */
-function monitors({ path }: Side['host']): readonly string[] {
-  const { ino } = statSync(path)
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      const isHere = /^\d+$/.test(pid) && statSync(`/proc/${pid}/ns/net`).ino === ino
-      return isHere && /\0monitor\0/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
-    } catch {
-      return false
-    }
-  })
+  one.agent = startAgent(one.host, one.files)
 }
 
 /** An agent that strace kills at the nth change of a name on disk, all of which its main thread makes. */
 function startTraced({ host, files }: Side, when: number): Running {
   const tracer = ['strace', '-qq', '-I1', '-o', '/dev/null', '-e', `trace=${nameChanges}`]
-  return startAgent(
-    host,
-    files,
-    ['--look', '3600'],
-    [...tracer, '-e', `inject=${nameChanges}:signal=KILL:when=${when}`],
-  )
+  return startAgent(host, files, [], [...tracer, '-e', `inject=${nameChanges}:signal=KILL:when=${when}`])
 }

@@ -49,17 +49,14 @@ it('this node’s own IPv6 address alone makes no route, and it is told', async 
   expect((await round([peer('two', ['fd00:10:244:2::/64'], ['2001:db8::11'])])).said).not.toContain('routes changed')
 })
 
-it('where the kernel refuses an address the next is tried, also in the rounds that follow', async () => {
+it('a route that the kernel refuses is told, and the others are made', async () => {
   // By its scope such a route is no way to a gateway (net/ipv4/fib_semantics.c, fib_check_nh_v4_gw).
   runLine(node.host, 'ip route add 198.51.100.0/24 dev up0 scope global')
-  const nodes = [peer('two', ['10.244.2.0/24'], ['198.51.100.12', '192.0.2.12'])]
-  for (let at = 0; at < 3; at++) {
-    const { told, isDone } = await round(nodes)
-    expect({ told, isDone }).toEqual({ told: [], isDone: true })
-    expect(routes()).toEqual([toTwo[0]])
-  }
-  const refused = await round([peer('two', ['10.244.2.0/24'], ['198.51.100.12'])])
-  expect(refused.told).toEqual([expect.stringMatching(/^self RouteRefused could not route 10\.244\.2\.0\/24 /)])
+  const nodes = [peer('three', ['10.244.3.0/24'], ['198.51.100.12']), peer('two', ranges, good)]
+  const { told, isDone } = await round(nodes)
+  expect(isDone).toBe(true)
+  expect(told).toEqual([expect.stringMatching(/^self RouteRefused could not route 10\.244\.3\.0\/24 /)])
+  expect(routes()).toEqual(toTwo)
 })
 
 it('an address of this node that no route tells of is known, too', async () => {
@@ -98,14 +95,16 @@ it('a range with the API server in it gets no route, and no configuration', asyn
   expect(existsSync(node.rounds.files.conflist)).toBe(false)
 })
 
-it('--cluster-cidr bounds what is routed, and a public range is told without it', async () => {
+it('--cluster-cidr bounds what is routed', async () => {
   const nodes = [peer('two', ranges, good), peer('far', ['203.0.113.0/24'], ['192.0.2.13'])]
   const bounded = await round(nodes, { 'cluster-cidr': '10.244.0.0/16,fd00:10:244::/48' })
   expect(routes()).toEqual(toTwo)
-  expect(bounded.told).toEqual([expect.stringMatching(/^far BeyondClusterCIDR podCIDR 203\.0\.113\.0\/24 is beyond /)])
+  expect(bounded.told).toEqual([
+    expect.stringMatching(/^far BeyondClusterCIDR podCIDR 203\.0\.113\.0\/24 is not in --cluster-cidr/),
+  ])
   const open = await round([peer('two', ranges, good), peer('far', ['8.8.8.0/24'], ['192.0.2.13'])])
   expect(routes()).toEqual(['8.8.8.0/24 via 192.0.2.13', ...toTwo])
-  expect(open.told).toEqual([expect.stringMatching(/^far PublicPodCIDR podCIDR 8\.8\.8\.0\/24 /)])
+  expect(open.told).toEqual([])
 })
 
 it('allowOverlap of the template reaches the routes: nodes in a large subnet, pods in a part of it', async () => {

@@ -35,7 +35,7 @@ function readiness(): { readonly status: number; readonly text: string } {
 it('writes what the template says, follows it, and keeps the last one that was right', async () => {
   versions = 0
   put(own({ mtu: 1400, firewall: { hostAccept: 'off' } }))
-  const running = node.start(['--template', template()])
+  const running = node.start(['--template', template(), '--look', '1'])
   await running.seen(isReady, 'ready')
   const first = { type: 'trestle', podcidr: '10.244.1.0/24', mtu: 1400, firewall: { hostAccept: 'off' } }
   expect(plugin()).toMatchObject(first)
@@ -50,7 +50,7 @@ it('writes what the template says, follows it, and keeps the last one that was r
 
   put('{\n "plugins": [\n  { "type": "trestle",\n    "podcidr": "10.0.0.0/8" } ] }')
   const { message = '' } = await running.seen(({ problem }) => problem === 'BadTemplate', 'the problem')
-  expect(message).toContain(`${template()}, line 4: `)
+  expect(message).toContain(`${template()}: line 4: `)
   await node.api.seen(({ body }) => (body as { reason?: string })?.reason === 'BadTemplate', 'the event')
   await until(() => readiness().status === 503, 'no readiness')
   expect(readiness().text).toContain('line 4')

@@ -59,7 +59,7 @@ describe('two nodes with trestle agent', () => {
       'the uplink down and up',
       ['ip link set up0 down', 'ip link set up0 up', 'ip addr add 2001:db8::11/64 dev up0 nodad'],
     ],
-  ])('%s: right again long before the clock would look', async (_, lines) => {
+  ])('%s: right again within seconds', async (_, lines) => {
     const [one, two] = pair()
     const base = () => one.host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.replace(/ct .*|handle.*/g, '')
     const before = base()
@@ -69,7 +69,7 @@ describe('two nodes with trestle agent', () => {
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
   })
 
-  it('the configuration removed or changed, the executable removed or another: right again long before the clock would look', async () => {
+  it('the configuration removed or changed, the executable removed or another: right again within seconds', async () => {
     const [{ files, host }] = pair()
     const text = readFileSync(files.conflist, 'utf8')
     const isThere = () => {
@@ -103,7 +103,6 @@ describe('two nodes with trestle agent', () => {
   it('pods keep their network while the API server fails in every way, and the agent goes on when it is back', async () => {
     const [one, two] = pair()
     const routes = () => one.host.run('ip', ['route', 'show', 'proto', '116']).stdout
-    const before = routes()
     for (const [at, order] of [
       { answer: 401 },
       { answer: 429 },
@@ -111,6 +110,7 @@ describe('two nodes with trestle agent', () => {
       { garbage: true },
       { forget: true },
     ].entries()) {
+      const before = routes()
       const failures = one.agent.lines.filter(({ message }) => message === 'API server').length
       await one.api.order({ ...order, cut: true })
       if (!('forget' in order))
@@ -125,8 +125,6 @@ describe('two nodes with trestle agent', () => {
       const late = nodeObject(name, { cidrs: [`10.244.${100 + at}.0/24`], addresses: [`192.0.2.${100 + at}`] })
       await one.api.order({ put: [late] })
       await until(() => routes().includes(`10.244.${100 + at}.0/24 via 192.0.2.${100 + at}`), 'the late node', 60_000)
-      await one.api.order({ delete: [name] })
-      await until(() => routes() === before, 'the node gone')
     }
   })
 })

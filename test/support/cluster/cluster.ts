@@ -118,7 +118,19 @@ export function startAgent(
 ): Running {
   const args = [
     ...['agent', '--node-name', 'self', '--api-server', 'http://127.0.0.1:6443', '--token-file', files.token],
-    ...['--conf-dir', `${files.root}/net.d`, '--bin-dir', `${files.root}/bin`, '--gc', '0', ...more],
+    ...[
+      '--conf-dir',
+      `${files.root}/net.d`,
+      '--bin-dir',
+      `${files.root}/bin`,
+      '--gc',
+      '0',
+      '--mode',
+      'bridge',
+      '--overlay',
+      'never',
+      ...more,
+    ],
   ]
   const [file = trestle, ...words] = [...tracer, trestle, ...args]
   return start(host, { file, args: words, env: { ...stateEnv(host), ...image } })

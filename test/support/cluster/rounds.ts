@@ -37,7 +37,14 @@ export function openRounds(host: Host): Rounds {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const waiting: { settle: (answer: RoundAnswer) => void; fail: (error: Error) => void }[] = []
-  createInterface(child.stdout).on('line', (line) => waiting.shift()?.settle(JSON.parse(line) as RoundAnswer))
+  let said: string[] = []
+  createInterface(child.stdout).on('line', (line) => {
+    const told = JSON.parse(line)
+    // A line of the agent's log.
+    if ('time' in told) return void said.push(told.message)
+    waiting.shift()?.settle({ ...told, said })
+    said = []
+  })
   child.on('close', () => {
     for (const { fail } of waiting.splice(0)) fail(new Error('the driver of rounds has ended'))
   })

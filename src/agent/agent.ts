@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's life: one round after the other, each time that a Node has changed, and every few seconds.
+
+import { statSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { sweep } from '../commands/gc-command.ts'
+import { removeFile, writeText } from '../state/files.ts'
+import { stateRoot } from '../state/layout.ts'
+import { openRemovingContext } from '../verbs/context.ts'
+import { backoffMs, openAccess } from './api.ts'
+import type { Problem } from './cluster.ts'
+import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
+import { type NodeWatch, watchNodes } from './nodes.ts'
+import { onHost } from './program.ts'
+import { changedProblems, log, openReporter, type Reporter, ripeProblems } from './report.ts'
+import { type Known, notListed, poolUse, type RoundResult, runRound } from './round.ts'
+import type { Settings } from './settings.ts'
+
+declare const TRESTLE_VERSION: string
+
+/** Changes of Nodes come in bursts. */
+const burstMs = 20
+
+/** A longer round is stuck: the deadlines of its calls end sooner. */
+const stuckMs = 120_000
+
+/** What costs more with each pod is looked at so often. */
+const thoroughMs = 60_000
+
+interface Life {
+  readonly settings: Settings
+  readonly signal: AbortSignal
+  readonly metrics: Metrics
+  readonly watch: NodeWatch
+  readonly reporter: Reporter
+  readonly known: Known
+  /** Ends the wait for the next round. */
+  wake: () => void
+  isChanged: boolean
+  startedMs: number | undefined
+  failures: number
+  problems: readonly Problem[]
+  seen: ReadonlyMap<string, number>
+  last: RoundResult | undefined
+}
+
+/** Runs until the signal; routes, rules and files stay. Throws CniError 50 without an API server's address. */
+export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
+  const known: Known = { since: new Map(), refused: [], slow: [], fullRanges: [] }
+  const metrics = openMetrics(TRESTLE_VERSION, () => poolUse(settings.network, known.decision?.own ?? []))
+  const openApi = () => openAccess(settings.access)
+  const { server, source } = openApi()
+  log('info', 'started', { node: settings.node, apiServer: server, from: source, version: TRESTLE_VERSION })
+  const onChange = () => {
+    life.isChanged = true
+    life.wake()
+  }
+  const onError = (error: Error, failures: number) => {
+    metrics.apiFailures.inc()
+    if (failures === 1 || failures % 20 === 0) log('warning', 'API server', { error: error.message, failures })
+  }
+  const life: Life = {
+    settings,
+    signal,
+    metrics,
+    watch: watchNodes({ open: openApi, signal, onChange, onError }),
+    reporter: openReporter({ node: settings.node, open: openApi, signal, metrics }),
+    known,
+    wake: () => undefined,
+    isChanged: false,
+    startedMs: undefined,
+    failures: 0,
+    problems: [],
+    seen: new Map(),
+    last: undefined,
+  }
+  if (settings.listen) serveHealth(settings.listen, healthOf(life), signal)
+  signal.addEventListener('abort', () => life.wake())
+  collectGarbageRegularly(life)
+  const [lookedMs, thoroughlyMs] = [{ at: Number.NEGATIVE_INFINITY }, { at: Number.NEGATIVE_INFINITY }]
+  while (!signal.aborted) {
+    const nowMs = performance.now()
+    const isLook = nowMs >= lookedMs.at + settings.lookMs
+    const isThorough =
+      nowMs >= thoroughlyMs.at + Math.max(thoroughMs, settings.lookMs) || (isLook && settings.lookMs < 5000)
+    if (isLook) lookedMs.at = nowMs
+    if (isThorough) thoroughlyMs.at = nowMs
+    await round(life, { isLook, isThorough })
+    await waitForNext(life, lookedMs.at + settings.lookMs)
+  }
+  log('info', 'ended: the network of pods stays as it is')
+}
+
+/** Until a Node has changed, or the next look is due; after a failure some time more, for others to recover. */
+async function waitForNext(life: Life, lookAtMs: number): Promise<void> {
+  const isDue = () => life.isChanged || life.signal.aborted
+  const wait = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, Math.max(0, ms))
+      life.wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  if (life.failures > 0) await wait(Math.min(backoffMs(life.failures, Math.random()), life.settings.lookMs))
+  if (!isDue()) await wait(lookAtMs - performance.now())
+  if (life.isChanged && !life.signal.aborted) await wait(burstMs)
+}
+
+async function round(life: Life, { isLook, isThorough }: { isLook: boolean; isThorough: boolean }): Promise<void> {
+  const { settings, metrics, watch, known } = life
+  life.isChanged = false
+  life.startedMs = performance.now()
+  const { isListed, server: apiServer } = watch.state
+  const nodes = isListed ? new Map(watch.nodes) : undefined
+  // A large cluster's list leaves garbage, for which the first round's tools leave no room.
+  if (life.last === undefined || life.last.waitsFor === notListed) collectHeap()
+  const input = { settings, nodes, apiServer, isLook: isLook || life.failures > 0, isThorough, known, metrics }
+  const found = await runRound({ ...input, nowMs: performance.now() })
+  const result = { ...found, problems: lasting(life, found.problems) }
+  const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
+  if (isNews) collectHeap()
+  if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
+  for (const failure of result.failures) log('error', 'round failed', { failure })
+  life.last = result
+  life.failures = result.failures.length > 0 ? life.failures + 1 : 0
+  metrics.rounds.inc()
+  metrics.roundSeconds.set((performance.now() - life.startedMs) / 1000)
+  metrics.nodes.set(watch.nodes.size)
+  metrics.ready.set(result.isDone ? 1 : 0)
+  if (result.failures.length > 0) metrics.failedRounds.inc()
+  metrics.setProblems(result.problems)
+  report(life, result)
+  life.startedMs = undefined
+}
+
+/** Problems that are old enough to be reported. A failed round has not seen all: what it does not tell of is not over. */
+function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
+  const { ripe, seen } = ripeProblems(problems, {
+    self: life.settings.node,
+    nowMs: performance.now(),
+    seen: life.seen,
+  })
+  life.seen = seen
+  return ripe
+}
+
+/** News in the log and to the API server: the condition once, the subnets where they change, and events. */
+function report(life: Life, { isDone, problems, failures }: RoundResult): void {
+  const { settings, reporter, known } = life
+  const { begun, over } = changedProblems(life.problems, problems)
+  const ended = failures.length > 0 ? [] : over
+  for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
+  for (const { id, node, text } of ended) log('info', `over: ${text}`, { problem: id, node })
+  life.problems = failures.length > 0 ? [...life.problems, ...begun] : problems
+  if (begun.length > 0 || ended.length > 0) keepForDoctor(life.problems)
+  const own = life.watch.nodes.get(settings.node)
+  if (own !== undefined && known.decision !== undefined && settings.overlay.when === 'auto')
+    reporter.publish(own, known.decision.subnets.map(({ text }) => text).join(' '))
+  if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
+  const isThere = (problem: Problem) => changedProblems(life.problems, [problem]).begun.length === 0
+  reporter.report('Warning', begun, isThere)
+  reporter.report('Normal', ended, (problem) => !isThere(problem))
+}
+
+/** `trestle doctor` reads it. A full disk stops no round. */
+function keepForDoctor(problems: readonly Problem[]): void {
+  const file = `${stateRoot()}/agent-problems.json`
+  try {
+    if (problems.length === 0) removeFile(file)
+    else writeText(file, `${JSON.stringify(problems)}\n`)
+  } catch (error) {
+    log('warning', 'doctor does not see the problems', { error: (error as Error).message })
+  }
+}
+
+function healthOf(life: Life) {
+  const { confDir, binDir } = life.settings
+  return {
+    metrics: life.metrics,
+    isStuck: () => {
+      // A directory that was removed while the container has it mounted: one of the same name is another directory.
+      const lost = [confDir, binDir, stateRoot()].find(
+        (directory) => statSync(directory, { throwIfNoEntry: false })?.nlink === 0,
+      )
+      if (lost !== undefined) return `${lost} was removed on the node: the container has to start again`
+      const sinceMs = life.startedMs === undefined ? 0 : performance.now() - life.startedMs
+      return sinceMs > stuckMs ? `a round has been at work for ${Math.round(sinceMs / 1000)} s` : undefined
+    },
+    problems: () => life.problems.map(({ id, node, text }) => `${id} (node ${node}): ${text}`),
+    isUnready: () => {
+      if (life.last === undefined) return 'the first round is at work'
+      const { isDone, waitsFor, failures } = life.last
+      const { lastError } = life.watch.state
+      if (waitsFor === notListed && lastError !== '') return `${notListed}: ${lastError}`
+      return isDone ? undefined : (waitsFor ?? failures.join('; '))
+    },
+  }
+}
+
+/** `trestle gc --apply` with the runtime's list of sandboxes. Without its answer nothing is collected. */
+function collectGarbageRegularly({ settings, metrics, signal }: Life): void {
+  const { gcMs, runtimeEndpoint: endpoint, hostRoot } = settings
+  if (gcMs === 0) return
+  const collect = async () => {
+    const request = { endpoint, isAsked: true, open: () => openRemovingContext({ wrap: onHost(hostRoot) }) }
+    const found = await sweep({ ...request, isApplied: false }, () => undefined)
+    const count = (verdict: string) => found.judged.filter((each) => each.verdict === verdict).length
+    metrics.orphans.set(count('report'))
+    if (!found.isComplete || count('collect') === 0) return
+    const { collected, failures } = await sweep({ ...request, isApplied: true }, () => undefined)
+    metrics.collected.inc(collected)
+    log('info', 'garbage collected', { attachments: collected, failures })
+  }
+  const run = () => void collect().catch((error: Error) => log('error', 'gc', { error: error.message }))
+  const timer = setInterval(run, gcMs)
+  signal.addEventListener('abort', () => clearInterval(timer))
+  run()
+}
+
+let gc: (() => void) | undefined
+
+/** In some 20 ms of CPU; an idle agent allocates too little for V8 to do it, and runs for the node's whole life. */
+function collectHeap(): void {
+  if (gc === undefined) {
+    // V8 adds `gc` to contexts that are made while the flag is set (v8/src/extensions/gc-extension.h).
+    setFlagsFromString('--expose-gc')
+    gc = runInNewContext('gc') as () => void
+    setFlagsFromString('--no-expose-gc')
+  }
+  gc()
+}

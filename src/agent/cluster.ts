@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cluster means for this node: its own ranges, the other nodes' ranges, the route to each, and what is wrong.
+// Pure: the same nodes, routes and options give the same decision, in whatever order they came.
+
+import { isPodLinkName } from '../drivers/names.ts'
+import {
+  ClaimedRanges,
+  includes,
+  isSpecial,
+  isWithin,
+  type NodeAddress,
+  overlaps,
+  parseAddress,
+  type Range,
+} from './node-ranges.ts'
+import type { ClusterNode } from './nodes.ts'
+import { isOwnRoute, type KernelRoute, overlayLink, routeMetric, type WantedRoute, type Way } from './routes.ts'
+import type { OverlaySettings } from './settings.ts'
+
+/** What a person has to do something about. docs/kubernetes.md has each id with its cure. */
+export const problemIds = [
+  ...(['NoPodCIDR', 'BadPodCIDR', 'OverlappingPodCIDR', 'BeyondClusterCIDR', 'NoInternalIP', 'BadInternalIP'] as const),
+  ...(['NotOnSegment', 'ForeignRoute', 'OverlapsHost', 'MovedPodCIDR', 'ModeChanged', 'MtuChanged'] as const),
+  ...(['PoolNearlyFull', 'OtherConfiguration', 'BadTemplate', 'NoProgram', 'ProgramFails', 'RouteRefused'] as const),
+  'OverlayFails',
+] as const
+
+/** `node`: the one that it is about. `text`: one line, what is wrong and what follows. */
+export interface Problem {
+  readonly id: (typeof problemIds)[number]
+  readonly node: string
+  readonly text: string
+}
+
+/** This node's part in the network, by its main table. */
+export interface Surroundings {
+  readonly routes: readonly KernelRoute[]
+  /** Addresses of its links, by their text. */
+  readonly addresses: ReadonlyMap<string, NodeAddress>
+  /** Bytes, by link. */
+  readonly mtus: ReadonlyMap<string, number>
+}
+
+export interface ClusterFacts {
+  readonly self: string
+  readonly nodes: readonly ClusterNode[]
+  readonly here: Surroundings
+  /** What the ranges of other nodes lie in; nothing where no option says so. */
+  readonly bounds: readonly Range[]
+  /** Ranges of live pods of this node that are none of today's. */
+  readonly earlier: readonly Range[]
+  readonly overlay: OverlaySettings
+  readonly isCloudRouted: boolean
+  /** Pods have a routed link each (mode ptp). */
+  readonly isRouted: boolean
+  readonly allowOverlap: boolean
+  /** Of its URL: an agent that routes this address to a node learns of no correction. */
+  readonly apiServer?: NodeAddress | undefined
+}
+
+/** Another node, with the ranges that are its own, and the InternalIPs by which it can be reached. */
+export interface Peer {
+  readonly name: string
+  readonly ranges: readonly Range[]
+  readonly addresses: readonly NodeAddress[]
+}
+
+export interface ClusterDecision {
+  /** For new pods, in the cluster's order of families. */
+  readonly own: readonly Range[]
+  readonly peers: readonly Peer[]
+  readonly wanted: readonly WantedRoute[]
+  /** Bytes that a packet to any peer may have; undefined without peers. */
+  readonly mtu?: number
+  /** Bytes that the overlay carries to each peer. */
+  readonly overlayMtu: number
+  /** Subnets of this node's links, which its agent publishes. */
+  readonly subnets: readonly Range[]
+  /** The elder Node has a range of this one. */
+  readonly isYounger: boolean
+  readonly problems: readonly Problem[]
+}
+
+export function decideCluster(facts: ClusterFacts): ClusterDecision {
+  const { self, here, earlier, isRouted, isCloudRouted } = facts
+  const nodes = [...facts.nodes].sort(byAge)
+  const ownNode = nodes.find(({ name }) => name === self)
+  const subnets = subnetsOf(here.routes)
+  const claimed = new ClaimedRanges()
+  const problems: Problem[] = []
+  const judging: Judging = { facts, ownNode, subnets, claimed, problems, owners: ownersOf(nodes) }
+  // The own ranges first: whoever else has them, the pods here have their addresses from them.
+  const own = ownNode === undefined ? [] : readOwnRanges(ownNode, facts, subnets, problems)
+  // The widest first: each of them may hold pods of this node.
+  for (const range of [...own, ...earlier].sort((a, b) => a.prefixLength - b.prefixLength))
+    if (claimed.overlapping(range) === undefined) claimed.add({ node: self, range })
+  const others = nodes.filter(({ name }) => name !== self)
+  const claims = others.map((node) => claimRanges(node, judging))
+  const peers = others.map((node, at): Peer => {
+    return { name: node.name, ranges: claims[at] ?? [], addresses: usableAddresses(node, judging) }
+  })
+  if (ownNode !== undefined) usableAddresses(ownNode, judging)
+  const wanted: WantedRoute[] = []
+  if (!isCloudRouted) {
+    const table = tableOf(here.routes)
+    for (const [at, peer] of peers.entries()) {
+      for (const range of peer.ranges) {
+        const way = wayTo(peer, range, { overlay: facts.overlay, ownNode, node: others[at], table })
+        if ('id' in way) problems.push(way)
+        else if (way.kind !== 'left') wanted.push({ range, way })
+      }
+    }
+    // What is for no pod of this node goes nowhere, in place of round and round.
+    const isCut = (range: Range) => subnets.some((each) => each.isOfLink && overlapsWrongly(range, each, facts))
+    if (isRouted)
+      for (const range of [...own, ...earlier]) if (!isCut(range)) wanted.push({ range, way: { kind: 'unreachable' } })
+  }
+  const mtu = smallestMtu(wanted, here)
+  return {
+    own,
+    peers,
+    wanted,
+    ...(mtu === undefined ? {} : { mtu }),
+    overlayMtu: overlayMtu(peers, here),
+    subnets: subnets.filter(({ isOfLink }) => isOfLink).map(({ range }) => range),
+    isYounger: problems.some(({ id, node }) => id === 'OverlappingPodCIDR' && node === self),
+    problems,
+  }
+}
+
+/** The elder node keeps what two of them claim. */
+function byAge(a: ClusterNode, b: ClusterNode): number {
+  const [one, other] = [`${a.created} ${a.name}`, `${b.created} ${b.name}`]
+  return one < other ? -1 : one > other ? 1 : 0
+}
+
+/** A range that leads to a link of this node. `isOfLink`: by an address of the link, or an advertised prefix. */
+interface Subnet {
+  readonly range: Range
+  readonly dev: string
+  readonly isOfLink: boolean
+}
+
+/** RTPROT_KERNEL, and RTPROT_RA for prefixes that routers advertise (rtnetlink(7)). */
+const linkProtocols: readonly number[] = [2, 9]
+
+/** Of this node's links, but for those of pods and the overlay. */
+function subnetsOf(routes: readonly KernelRoute[]): readonly Subnet[] {
+  const subnets = new Map<string, Subnet>()
+  for (const { range, dev, gateway, isUnicast, protocol } of routes) {
+    const isFull = range.prefixLength === 0 || range.prefixLength === (range.family === 6 ? 128 : 32)
+    if (dev === undefined || gateway !== undefined || !isUnicast || isFull || isOfPods(dev)) continue
+    if (range.text.startsWith('fe80:')) continue
+    subnets.set(`${range.text} ${dev}`, { range, dev, isOfLink: linkProtocols.includes(protocol) })
+  }
+  return [...subnets.values()]
+}
+
+/** A bridge of trestle or the gateway of a VLAN on it, a pod's link, the overlay. */
+function isOfPods(dev: string | undefined): boolean {
+  return dev !== undefined && (/^cni\d+(?:\.\d+)?$/.test(dev) || isPodLinkName(dev) || dev === overlayLink)
+}
+
+/** The ranges of this node that pods can have addresses of. */
+function readOwnRanges(
+  { name: node, ranges }: ClusterNode,
+  facts: ClusterFacts,
+  subnets: readonly Subnet[],
+  problems: Problem[],
+): readonly Range[] {
+  const own: Range[] = []
+  if (ranges.length === 0)
+    problems.push({ id: 'NoPodCIDR', node, text: 'the node has no podCIDR: its pods get no network' })
+  for (const { text, range } of ranges) {
+    const wrong = typeof range === 'string' ? range : unfitForPods(range, own, facts)
+    if (wrong !== undefined || typeof range === 'string') {
+      problems.push({ id: 'BadPodCIDR', node, text: `podCIDR ${JSON.stringify(text)} ${wrong}` })
+      continue
+    }
+    own.push(range)
+    const subnet = overlapping(range, subnets, facts)
+    if (subnet !== undefined)
+      problems.push({
+        id: 'OverlapsHost',
+        node,
+        text: `podCIDR ${range.text} ${overlapText(subnet)}: pods get no network`,
+      })
+    if (facts.bounds.length > 0 && !facts.bounds.some((bound) => isWithin(range, bound)))
+      problems.push({
+        id: 'BeyondClusterCIDR',
+        node,
+        text: `podCIDR ${range.text} is not in --cluster-cidr: others do not route it`,
+      })
+  }
+  return own
+}
+
+function unfitForPods(range: Range, before: readonly Range[], { apiServer }: ClusterFacts): string | undefined {
+  // A gateway, a pod, and for IPv4 the first and last address.
+  if ((range.family === 6 ? 128 : 32) - range.prefixLength < 2) return 'has no room for pods'
+  if (before.some(({ family }) => family === range.family)) return `is a second range of IPv${range.family}`
+  return apiServer && includes(range, apiServer) ? `has the API server's address ${apiServer.text} in it` : undefined
+}
+
+function overlapping(range: Range, subnets: readonly Subnet[], facts: ClusterFacts): Subnet | undefined {
+  return facts.allowOverlap ? undefined : subnets.find((subnet) => overlapsWrongly(range, subnet, facts))
+}
+
+/** A wider route that a person or a VPN made loses to the routes of the pods' ranges. */
+function overlapsWrongly(range: Range, { range: subnet, isOfLink }: Subnet, { allowOverlap }: ClusterFacts): boolean {
+  const mayBeWider = allowOverlap || !isOfLink
+  return overlaps(subnet, range) && !(mayBeWider && subnet.prefixLength < range.prefixLength)
+}
+
+function overlapText({ range, dev }: Subnet): string {
+  return `overlaps ${range.text} of ${dev}`
+}
+
+/** What Nodes are judged by. `owners`: which Node has an address, the elder one of two. */
+interface Judging {
+  readonly facts: ClusterFacts
+  readonly ownNode: ClusterNode | undefined
+  readonly subnets: readonly Subnet[]
+  readonly claimed: ClaimedRanges
+  readonly owners: ReadonlyMap<string, ClusterNode>
+  /** Grows. */
+  readonly problems: Problem[]
+}
+
+function ownersOf(nodes: readonly ClusterNode[]): ReadonlyMap<string, ClusterNode> {
+  const owners = new Map<string, ClusterNode>()
+  for (const node of nodes) for (const { text } of node.addresses) if (!owners.has(text)) owners.set(text, node)
+  return owners
+}
+
+/** Another node's ranges that are nobody else's. */
+function claimRanges(node: ClusterNode, { facts, ownNode, subnets, claimed, problems }: Judging): readonly Range[] {
+  const tell = (id: Problem['id'], text: string) => problems.push({ id, node: node.name, text })
+  if (node.ranges.length === 0) tell('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')
+  const ranges: Range[] = []
+  for (const { text, range } of node.ranges) {
+    if (typeof range === 'string') {
+      tell('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${range}`)
+      continue
+    }
+    const { bounds, here, apiServer } = facts
+    const held = [...here.addresses.values()].find((address) => includes(range, address))
+    const subnet = overlapping(range, subnets, facts)
+    const other = claimed.overlapping(range)
+    if (bounds.length > 0 && !bounds.some((bound) => isWithin(range, bound)))
+      tell('BeyondClusterCIDR', `podCIDR ${range.text} is not in --cluster-cidr: it is not routed`)
+    else if (apiServer !== undefined && includes(range, apiServer))
+      tell('BadPodCIDR', `podCIDR ${range.text} has the API server's address ${apiServer.text} in it`)
+    else if (other !== undefined) problems.push(doubleRange(node, range, other, ownNode))
+    else if (held !== undefined) tell('BadPodCIDR', `podCIDR ${range.text} has this node's address ${held.text} in it`)
+    else if (subnet !== undefined)
+      tell('OverlapsHost', `podCIDR ${range.text} ${overlapText(subnet)}: it is not routed`)
+    else {
+      claimed.add({ node: node.name, range })
+      ranges.push(range)
+    }
+  }
+  return ranges
+}
+
+/** Two nodes have a range: the younger one is told of, also where that is this one. */
+function doubleRange(
+  node: ClusterNode,
+  range: Range,
+  other: { readonly node: string; readonly range: Range },
+  ownNode: ClusterNode | undefined,
+): Problem {
+  const id = 'OverlappingPodCIDR'
+  if (ownNode === undefined || ownNode.name !== other.node || byAge(ownNode, node) < 0)
+    return { id, node: node.name, text: `podCIDR ${range.text} overlaps ${other.range.text} of node ${other.node}` }
+  const elder = `${range.text} of node ${node.name}, the elder`
+  const text = `podCIDR ${other.range.text} overlaps ${elder}: delete this Node and register it again`
+  return { id, node: ownNode.name, text }
+}
+
+/** InternalIPs by which the node can be reached. A node may write what it likes into its own status. */
+function usableAddresses(node: ClusterNode, judging: Judging): readonly NodeAddress[] {
+  const usable: NodeAddress[] = []
+  for (const address of node.addresses) {
+    // The node's own bridge, or the gateway on its pods' links: no mistake, and no way to it.
+    if (judging.claimed.holding(address)?.node === node.name) continue
+    const wrong = wrongWith(address, node, judging)
+    if (wrong === undefined) usable.push(address)
+    else judging.problems.push({ id: 'BadInternalIP', node: node.name, text: `InternalIP ${address.text} ${wrong}` })
+  }
+  return usable
+}
+
+function wrongWith(address: NodeAddress, node: ClusterNode, { facts, owners, subnets, claimed }: Judging) {
+  const { self, here } = facts
+  if (isSpecial(address)) return 'is no address that other nodes can send to'
+  if (node.name !== self && here.addresses.has(address.text)) return "is this node's own"
+  const holder = claimed.holding(address)
+  // An own range that this node's links are in is at fault itself.
+  const isAtFault = holder?.node === self && overlapping(holder.range, subnets, facts) !== undefined
+  if (holder !== undefined && !isAtFault) return `is in podCIDR ${holder.range.text} of node ${holder.node}`
+  const isEdge = ({ range: { family, first, last, prefixLength } }: Subnet) =>
+    family === 4 && prefixLength < 31 && address.family === 4 && [first, last].includes(address.value)
+  const edge = subnets.find(isEdge)
+  if (edge !== undefined) return `is the first or last address of ${edge.range.text}`
+  const owner = owners.get(address.text)
+  const isOwn = node.name === self && here.addresses.has(address.text)
+  return owner === undefined || owner === node || isOwn ? undefined : `is node ${owner.name}'s, which is the elder`
+}
+
+/** Routes of others: by their destination, and those that lead out of the node. */
+interface Table {
+  readonly byRange: ReadonlyMap<string, readonly KernelRoute[]>
+  readonly beyond: readonly KernelRoute[]
+}
+
+function tableOf(routes: readonly KernelRoute[]): Table {
+  const foreign = routes.filter((route) => !isOwnRoute(route))
+  return {
+    byRange: Map.groupBy(foreign, ({ range }) => range.text),
+    beyond: foreign.filter(({ dev }) => !isOfPods(dev)),
+  }
+}
+
+interface WayFacts {
+  readonly overlay: OverlaySettings
+  readonly ownNode: ClusterNode | undefined
+  readonly node: ClusterNode | undefined
+  readonly table: Table
+}
+
+/** The way to a range of a peer; `left`: somebody else's route leads there. Or why there is none. */
+function wayTo(peer: Peer, range: Range, of: WayFacts): Way | { readonly kind: 'left' } | Problem {
+  const { overlay, ownNode, node, table } = of
+  const problem = (id: Problem['id'], text: string): Problem => ({ id, node: peer.name, text })
+  const other = table.byRange.get(range.text)?.find(winsOverOurs)
+  if (other !== undefined && isOfPods(other.dev))
+    return problem('ForeignRoute', `pods here still have addresses of ${range.text}, by ${other.dev}: drain this node`)
+  if (other !== undefined)
+    return problem('ForeignRoute', `a route to ${range.text} that is not trestle's is used: ${describeRoute(other)}`)
+  const sameFamily = peer.addresses.filter(({ family }) => family === range.family)
+  const near = sameFamily.flatMap((address) => {
+    const dev = segmentOf(address, table.beyond)
+    return dev !== undefined && isCommon(ownNode, node, address.family) ? [{ gateway: address.text, dev }] : []
+  })
+  const [direct] = near
+  if (direct !== undefined && overlay.when !== 'always') return { kind: 'gateway', ...direct }
+  // A cloud's route to all pods, say.
+  const isLed = table.beyond.some(
+    (route) => route.range.prefixLength > 0 && route.gateway !== undefined && isWithin(range, route.range),
+  )
+  if (isLed && overlay.when === 'auto') return { kind: 'left' }
+  const remote = remoteOf(peer)
+  if (overlay.when !== 'never' && remote !== undefined)
+    return { kind: 'overlay', remote: remote.text, vni: overlay.vni }
+  if (sameFamily.length === 0)
+    return problem('NoInternalIP', `no InternalIP of IPv${range.family}: ${range.text} is not routed to it`)
+  const addresses = sameFamily.map(({ text }) => text).join(', ')
+  return problem(
+    'NotOnSegment',
+    `${addresses} is on no link of this node, but behind a router: ${range.text} is not routed (--overlay auto does)`,
+  )
+}
+
+/** The same metric would be replaced, a smaller one wins over ours; IPv6 has 1024 for a route without a metric. */
+function winsOverOurs({ metric, range, dev }: KernelRoute): boolean {
+  return metric <= routeMetric || (range.family === 6 && !isOfPods(dev))
+}
+
+function describeRoute({ range, gateway, dev, metric }: KernelRoute): string {
+  const by = gateway === undefined ? '' : ` via ${gateway}`
+  return `${range.text}${by}${dev === undefined ? '' : ` dev ${dev}`} metric ${metric}`
+}
+
+/** The link that an address is on: the longest prefix that contains it has no gateway. */
+function segmentOf(address: NodeAddress, routes: readonly KernelRoute[]): string | undefined {
+  const best = bestRoute(address, routes)
+  return best?.isUnicast && best.gateway === undefined ? best.dev : undefined
+}
+
+function bestRoute(address: NodeAddress, routes: readonly KernelRoute[]): KernelRoute | undefined {
+  let best: KernelRoute | undefined
+  for (const route of routes) {
+    if (!includes(route.range, address)) continue
+    const length = route.range.prefixLength - (best?.range.prefixLength ?? -1)
+    if (length > 0 || (length === 0 && route.metric < (best?.metric ?? 0))) best = route
+  }
+  return best
+}
+
+/**
+ * Both ends decide alike: the other node's subnets, as its agent publishes them, have an address of this one. A reply
+ * that comes by another link than the request went is dropped where rp_filter is strict.
+ */
+function isCommon(ownNode: ClusterNode | undefined, node: ClusterNode | undefined, family: 4 | 6): boolean {
+  const theirs = node?.subnets?.filter((subnet) => subnet.family === family)
+  if (theirs === undefined || ownNode === undefined) return true
+  return ownNode.addresses.some((address) => theirs.some((subnet) => includes(subnet, address)))
+}
+
+/** What an encapsulated packet has in front of it: IP, UDP, VXLAN-GPE. */
+export function overheadOf(remote: string): number {
+  return (remote.includes(':') ? 40 : 20) + 8 + 8
+}
+
+function smallestMtu(wanted: readonly WantedRoute[], { routes, mtus }: Surroundings): number | undefined {
+  const { beyond } = tableOf(routes)
+  let smallest: number | undefined
+  for (const { way } of wanted) {
+    if (way.kind === 'unreachable') continue
+    const remote = way.kind === 'overlay' ? parseAddress(way.remote) : undefined
+    const dev = way.kind === 'gateway' ? way.dev : remote && bestRoute(remote, beyond)?.dev
+    const mtu = mtus.get(dev ?? '')
+    if (mtu === undefined) continue
+    smallest = Math.min(smallest ?? mtu, way.kind === 'gateway' ? mtu : mtu - overheadOf(way.remote))
+  }
+  return smallest
+}
+
+/** The address that packets for the peer are encapsulated to: the first of IPv4, which all nodes choose alike. */
+function remoteOf({ addresses }: Peer): NodeAddress | undefined {
+  return addresses.find(({ family }) => family === 4) ?? addresses[0]
+}
+
+function overlayMtu(peers: readonly Peer[], { routes, mtus }: Surroundings): number {
+  const { beyond } = tableOf(routes)
+  const bytes = peers.flatMap((peer) => {
+    const remote = remoteOf(peer)
+    const mtu = mtus.get((remote && bestRoute(remote, beyond)?.dev) ?? '')
+    return remote === undefined || mtu === undefined ? [] : [mtu - overheadOf(remote.text)]
+  })
+  return bytes.length > 0 ? Math.min(...bytes) : Math.min(1500, ...mtus.values()) - overheadOf('::')
+}
+
+/** How long the route to a Node that vanished stays: its pods may live, and it may be registered again. */
+const vanishedMs = 10 * 60 * 1000
+
+/**
+ * Routes of the agent that nobody wants, and that stay: to a Node that is there and has other ranges now, whose pods may
+ * have the old ones, until another has them; to a Node that vanished, for ten minutes. `since`: when each was first seen
+ * to lead to none, by its range (milliseconds).
+ */
+export function routesToKeep(
+  routes: readonly KernelRoute[],
+  { own, peers, wanted }: Pick<ClusterDecision, 'own' | 'peers' | 'wanted'>,
+  { since, nowMs, bounds }: { since: ReadonlyMap<string, number>; nowMs: number; bounds: readonly Range[] },
+): { readonly kept: ReadonlySet<KernelRoute>; readonly since: ReadonlyMap<string, number> } {
+  const claimed = new ClaimedRanges()
+  for (const range of [...own, ...peers.flatMap((peer) => peer.ranges)])
+    if (claimed.overlapping(range) === undefined) claimed.add({ node: '', range })
+  const texts = new Set(wanted.map(({ range }) => range.text))
+  const addresses = peers.flatMap((peer) => peer.addresses)
+  const present = new Set(addresses.map(({ text }) => text))
+  const kept = new Set<KernelRoute>()
+  const goneSince = new Map<string, number>()
+  for (const route of routes) {
+    const { range, gateway, remote, metric } = route
+    const to = remote ?? gateway
+    if (!isOwnRoute(route) || metric !== routeMetric || to === undefined || texts.has(range.text)) continue
+    if (claimed.overlapping(range) !== undefined || addresses.some((each) => includes(range, each))) continue
+    if (bounds.length > 0 && !bounds.some((bound) => isWithin(range, bound))) continue
+    if (present.has(to)) kept.add(route)
+    else {
+      const firstMs = since.get(range.text) ?? nowMs
+      goneSince.set(range.text, firstMs)
+      if (nowMs - firstMs < vanishedMs) kept.add(route)
+    }
+  }
+  return { kept, since: goneSince }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of the cluster, listed in pages and watched. Of each Node only what the agent uses is kept: with its images
+// one is 15 KB, and a cluster has thousands. Without an API server the nodes that were seen last stay.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { asObject } from '../cni/json.ts'
+import { type Access, ApiError, askApi, backoffMs, lineReader, readApi, tooLarge } from './api.ts'
+import { type NodeAddress, parseAddress, type Range, rangeOf, readPodRange } from './node-ranges.ts'
+
+/** What the agent of a node publishes in an annotation of its Node: the subnets of its links, with a space between. */
+export const subnetsAnnotation = 'trestle/subnets'
+
+export interface ClusterNode {
+  readonly name: string
+  readonly uid: string
+  /** RFC 3339: when it was registered. */
+  readonly created: string
+  /** The podCIDRs, each as a range or in words what is wrong with it. */
+  readonly ranges: readonly { readonly text: string; readonly range: Range | string }[]
+  /** InternalIPs that are addresses, in the node's order. */
+  readonly addresses: readonly NodeAddress[]
+  /** What its agent has published; undefined where none has. */
+  readonly subnets?: readonly Range[]
+  readonly publishedSubnets: string
+  /** The status of the condition NetworkUnavailable; empty without one. */
+  readonly networkUnavailable: string
+  /** The text that all of this was read from. */
+  readonly source: string
+}
+
+/** A Node has at most two ranges (core/v1 NodeSpec.PodCIDRs), and a few addresses. */
+const mostEntries = 16
+
+/** What is used of a Node; undefined for what is none. `known`: the node as it was: most updates are heartbeats. */
+export function readNode(value: unknown, known?: (name: string) => ClusterNode | undefined): ClusterNode | undefined {
+  const [metadata, spec, status] = ['metadata', 'spec', 'status'].map((key) => asObject(asObject(value)[key]))
+  const name = textOf(metadata?.['name'])
+  if (name === '') return undefined
+  const [uid, created] = [textOf(metadata?.['uid']), textOf(metadata?.['creationTimestamp'])]
+  const published = textOf(asObject(metadata?.['annotations'])[subnetsAnnotation])
+  // `podCIDR` is the first of `podCIDRs`, and all that an old API server has.
+  const cidrs = (Array.isArray(spec?.['podCIDRs']) ? spec['podCIDRs'] : [spec?.['podCIDR']]).map(textOf).filter(Boolean)
+  const internal = listOf(status?.['addresses']).filter(({ type }) => type === 'InternalIP')
+  const addresses = internal.map(({ address }) => textOf(address))
+  const unavailable = listOf(status?.['conditions']).find(({ type }) => type === 'NetworkUnavailable')
+  const networkUnavailable = textOf(unavailable?.['status'])
+  const source = JSON.stringify([name, uid, created, published, cidrs, addresses, networkUnavailable])
+  const before = known?.(name)
+  if (before?.source === source) return before
+  return {
+    name,
+    uid,
+    created,
+    ranges: cidrs.slice(0, mostEntries).map((text) => ({ text, range: readPodRange(text) })),
+    addresses: addresses.slice(0, mostEntries).flatMap((text) => parseAddress(text) ?? []),
+    ...(published === '' ? {} : { subnets: published.split(' ').flatMap((text) => rangeOf(text) ?? []) }),
+    publishedSubnets: published,
+    networkUnavailable,
+    source,
+  }
+}
+
+function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.map(asObject) : []
+}
+
+/** Bounded: it is repeated in logs and events. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, 500) : ''
+}
+
+/**
+ * Smaller than the page of Kubernetes' clients (client-go, tools/pager: 500): text and objects of a page count as the
+ * agent's memory.
+ */
+const pageSize = 50
+
+/** Bounds on a page: silence between two chunks, and the whole page. */
+const pageMs = { silenceMs: 20_000, deadlineMs: 120_000 }
+
+/** A bookmark comes at least once a minute (watch.go, bookmarkFrequency): longer silence means a dead connection. */
+const silenceMs = 100_000
+
+/** The watch's life; a random part keeps agents from reconnecting at the same time. */
+const watchS = 480
+
+/** A watch that was open for so long has succeeded, however it ends: load balancers cut a watch that carries nothing. */
+const livedMs = 3000
+
+/** A watch of the nodes. `isListed`: a whole list was read. `version`: of the newest list or event, empty before one. */
+export interface NodeWatch {
+  readonly nodes: ReadonlyMap<string, ClusterNode>
+  readonly state: { isListed: boolean; failures: number; lastError: string; server: string; version: string }
+}
+
+interface WatchRequest {
+  readonly open: () => Access
+  readonly signal: AbortSignal
+  readonly onChange: () => void
+  readonly onError: (error: Error, failures: number) => void
+}
+
+/** Lists and watches until the signal. */
+export function watchNodes(request: WatchRequest): NodeWatch {
+  const nodes = new Map<string, ClusterNode>()
+  const state = { isListed: false, failures: 0, lastError: '', server: '', version: '' }
+  void follow({ nodes, state }, request)
+  return { nodes, state }
+}
+
+interface Watching {
+  readonly nodes: Map<string, ClusterNode>
+  readonly state: NodeWatch['state']
+}
+
+/** Lists and watches, and lists again when the version is too old. Each attempt opens the access anew. */
+async function follow({ nodes, state }: Watching, request: WatchRequest): Promise<void> {
+  while (!request.signal.aborted) {
+    try {
+      const access = request.open()
+      state.server = access.server
+      if (state.version === '') state.version = await list(access, nodes, request)
+      if (!state.isListed) request.onChange()
+      state.isListed = true
+      const startedMs = performance.now()
+      await watch(access, { nodes, state }, request)
+      // A server that ends each watch at once is not asked without a pause.
+      if (performance.now() - startedMs < 1000) await sleep(1000, undefined, { signal: request.signal })
+    } catch (error) {
+      if (request.signal.aborted) return
+      const { status, retryAfterMs } = error instanceof ApiError ? error : { status: 0, retryAfterMs: 0 }
+      // 410: the version is too old for a watch; 400: the server never had the version.
+      if (status === 410 || status === 400) state.version = ''
+      Object.assign(state, { failures: state.failures + 1, lastError: (error as Error).message })
+      request.onError(error as Error, state.failures)
+      const waitMs = status === 410 && state.failures === 1 ? 0 : backoffMs(state.failures, Math.random(), retryAfterMs)
+      await sleep(waitMs, undefined, { signal: request.signal }).catch(() => undefined)
+    }
+  }
+}
+
+interface Page {
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
+  readonly items?: readonly unknown[]
+}
+
+/** Reads all nodes, and drops those that are not there any more. Returns the version for the watch. Throws ApiError. */
+async function list(access: Access, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<string> {
+  const seen = new Set<string>()
+  let isChanged = false
+  let [next, limit] = ['', pageSize]
+  try {
+    for (;;) {
+      const query = new URLSearchParams({ limit: `${limit}`, ...(next === '' ? {} : { continue: next }) })
+      let page: Page | null
+      try {
+        const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
+        page = (await askApi(access, asked, { ...pageMs, signal: request.signal })) as Page | null
+      } catch (error) {
+        if (limit === 1 || !(error instanceof ApiError) || error.status !== tooLarge) throw error
+        limit = Math.floor(limit / 2)
+        continue
+      }
+      const { items, metadata } = page ?? {}
+      if (!Array.isArray(items) || typeof metadata?.resourceVersion !== 'string')
+        throw new ApiError('GET /api/v1/nodes: the answer is no NodeList')
+      for (const item of items) {
+        const node = readNode(item, (name) => nodes.get(name))
+        if (node === undefined) continue
+        seen.add(node.name)
+        isChanged = put(nodes, node) || isChanged
+      }
+      const { continue: token = '' } = metadata
+      if (token !== '' && token === next)
+        throw new ApiError('GET /api/v1/nodes: the answer continues with the same page', 410)
+      next = token
+      if (next !== '') continue
+      for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
+      return metadata.resourceVersion
+    }
+  } finally {
+    // Also where a later page fails: the next list finds these nodes as they are now.
+    if (isChanged) request.onChange()
+  }
+}
+
+/** A line of a watch (docs.kubernetes.io, "Efficient detection of changes"). */
+interface WatchEvent {
+  readonly type?: string
+  readonly object?: {
+    readonly metadata?: { readonly resourceVersion?: string }
+    readonly code?: number
+    readonly message?: string
+  }
+}
+
+/** Watches until the server ends the watch; the next one begins where this one ended. Throws ApiError. */
+async function watch(access: Access, { nodes, state }: Watching, request: WatchRequest): Promise<void> {
+  const onChunk = lineReader((line) => {
+    const { type = '', object } = (line as WatchEvent | null) ?? {}
+    // Any error means a new list, as in client-go: the server may never accept this version again.
+    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.code ?? ''} ${object?.message ?? ''}`, 410)
+    Object.assign(state, { failures: 0, lastError: '' })
+    const version = object?.metadata?.resourceVersion
+    if (typeof version === 'string') state.version = version
+    if (type === 'BOOKMARK') return
+    const node = readNode(object, (name) => nodes.get(name))
+    if (node === undefined) return
+    const isChanged = type === 'DELETED' ? nodes.delete(node.name) : put(nodes, node)
+    if (isChanged) request.onChange()
+  })
+  const query = new URLSearchParams({
+    watch: 'true',
+    resourceVersion: state.version,
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: `${Math.round(watchS * (0.75 + Math.random() / 2))}`,
+  })
+  const startedMs = performance.now()
+  try {
+    const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
+    await readApi(access, asked, { onChunk, silenceMs, signal: request.signal })
+  } catch (error) {
+    if (!(error instanceof ApiError && error.isCut) || performance.now() - startedMs < livedMs) throw error
+    await sleep(backoffMs(1, Math.random()), undefined, { signal: request.signal })
+  }
+  Object.assign(state, { failures: 0, lastError: '' })
+}
+
+/** False where the node is as it was. */
+function put(nodes: Map<string, ClusterNode>, node: ClusterNode): boolean {
+  if (nodes.get(node.name) === node) return false
+  nodes.set(node.name, node)
+  return true
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// A round: look at the node, decide by the Nodes, make routes, rules and configuration as they are to be. Every step can be
+// repeated at any time, and a failed step does not stop the others. Nothing is remembered on disk.
+
+import { isSea } from 'node:sea'
+import { readCall } from '../cni/call.ts'
+import { toCniError } from '../cni/errors.ts'
+import { readConfig } from '../config/read-config.ts'
+import type { NetworkSpec } from '../drivers/spec.ts'
+import { capacity, countedAddresses } from '../ipam/choose.ts'
+import { linkMtu, nodeAddresses, uplinkMtu } from '../kernel/proc.ts'
+import { machineLockFile, networkNames } from '../state/layout.ts'
+import { withLock } from '../state/lock.ts'
+import { type AttachmentRecord, findRecord, isDead, readNetwork, recordsOf } from '../state/records.ts'
+import { addressHolder, reservedAddresses } from '../state/reservations.ts'
+import { type Context, openRemovingContext } from '../verbs/context.ts'
+import { removeShared } from '../verbs/remove-network.ts'
+import { restoreNetworks } from '../verbs/restore.ts'
+import { addressOfServer } from './api.ts'
+import { type ClusterDecision, decideCluster, type Problem, routesToKeep, type Surroundings } from './cluster.ts'
+import {
+  configuredRanges,
+  type LookedTemplate,
+  lookAtTemplate,
+  missingPrograms,
+  otherConfigurations,
+  withdrawRanges,
+  writeConfiguration,
+} from './configuration.ts'
+import type { Metrics, PoolUse } from './metrics.ts'
+import { includes, overlaps, parseAddress, type Range, rangeOf } from './node-ranges.ts'
+import type { ClusterNode } from './nodes.ts'
+import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
+import { onHost, settleProgram } from './program.ts'
+import { log } from './report.ts'
+import { changeRoutes, type LookedRoutes, lookAtRoutes, routeChanges } from './routes.ts'
+import type { AgentMode, Settings } from './settings.ts'
+
+/** What a round leaves for the next one, in memory alone. */
+export interface Known {
+  looked?: LookedRoutes
+  decision?: ClusterDecision
+  /** When routes to Nodes that vanished were seen first (milliseconds). */
+  since: ReadonlyMap<string, number>
+  template?: LookedTemplate
+  refused: readonly Problem[]
+  /** Ranges that are nearly full, and pods with another MTU. */
+  slow: readonly Problem[]
+  fullRanges: readonly string[]
+}
+
+/** `nodes`: absent until a whole list was read. `isLook`: look at everything of this node, and repair it. */
+export interface RoundInput {
+  readonly settings: Settings
+  readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
+  /** The URL that the nodes were read from. */
+  readonly apiServer: string
+  readonly isLook: boolean
+  /** Also what costs more with each pod, and changes slowly. */
+  readonly isThorough: boolean
+  readonly known: Known
+  readonly metrics: Metrics
+  readonly nowMs: number
+}
+
+/** `waitsFor`: why /readyz says no. */
+export interface RoundResult {
+  readonly isDone: boolean
+  readonly waitsFor: string | undefined
+  readonly problems: readonly Problem[]
+  readonly failures: readonly string[]
+}
+
+/** The text of /readyz until a whole list was read. */
+export const notListed = 'waiting for the API server to list the nodes'
+
+/** Never rejects. */
+export async function runRound(input: RoundInput): Promise<RoundResult> {
+  const { settings, nodes, known } = input
+  const failures: string[] = []
+  const problems: Problem[] = []
+  const attempt = async (what: string, step: () => Promise<readonly Problem[] | undefined>) => {
+    try {
+      problems.push(...((await step()) ?? []))
+    } catch (thrown) {
+      const { message, details } = toCniError(thrown)
+      failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
+    }
+  }
+  // A list without this node is another cluster's, or of a cluster that lost its nodes: pods keep their routes.
+  const ownNode = nodes?.get(settings.node)
+  const pods = lookAtPods(settings, ownNode)
+  problems.push(...pods.problems)
+  await attempt('template', async () => settleTemplate(input, pods))
+  await attempt('routes', async () => {
+    known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
+    return []
+  })
+  if (nodes !== undefined && ownNode !== undefined && known.looked !== undefined)
+    known.decision = decide(input, [...nodes.values()], known.looked, pods)
+  const { decision } = known
+  if (decision !== undefined && known.looked !== undefined) {
+    const looked = known.looked
+    await attempt('overlay', () => settleOverlay(settings, decision, looked))
+    await attempt('routes', () => settleRoutes(input, decision, looked, ownNode === undefined))
+    if (ownNode !== undefined) {
+      const cluster = clusterOf(decision, pods.earlier, settings.overlay)
+      await attempt('rules', async () => void (await setCluster(cluster, () => open(settings))))
+      problems.push(...decision.problems)
+    }
+  }
+  problems.push(...known.refused)
+  if (input.isLook) await attempt('repair', () => repair(input))
+  if (pods.isOver) await attempt('former network', () => removeFormer(settings))
+  if (input.isThorough) await attempt('pools', async () => void lookSlowly(input, decision))
+  problems.push(...known.slow)
+  await attempt('programs', async () => missingPrograms(settings, known.template?.good ?? noTemplate))
+  await attempt('executable', () => settleExecutable(input))
+  const waitsFor = waitingFor(input, ownNode, pods, problems)
+  // Last: a node is ready as soon as it has a configuration.
+  await attempt('configuration', async () => settleConfiguration(input, decision, pods, problems, failures))
+  return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
+}
+
+const noTemplate = { list: {}, own: {}, others: [] }
+
+function open({ hostRoot }: Settings): Context {
+  return openRemovingContext({ wrap: onHost(hostRoot) })
+}
+
+/** `earlier`: ranges of live pods that the Node has no more. `isOver`: the former network has no pod any more. */
+interface Pods {
+  readonly mode: AgentMode
+  readonly earlier: readonly Range[]
+  readonly isOver: boolean
+  readonly isSetUp: boolean
+  readonly moved?: string
+  readonly problems: readonly Problem[]
+}
+
+const drainText = 'drain this node, then delete its remaining pods or reboot it'
+
+/** A Node's ranges and mode are fixed while it has pods: compares those of the options with the network as it is set up. */
+function lookAtPods({ node, network, mode }: Settings, ownNode: ClusterNode | undefined): Pods {
+  const known = networkNames().length === 0 ? undefined : readNetwork({ name: network, role: 'main' })
+  const own = (ownNode?.ranges ?? []).flatMap(({ range }) => (typeof range === 'string' ? [] : range.text))
+  if (known === undefined || own.length === 0) return { mode, earlier: [], isOver: false, isSetUp: false, problems: [] }
+  const isSetUp = own.every((range) => known.ranges.includes(range))
+  const others = known.ranges.filter((range) => !own.includes(range))
+  if (others.length === 0 && known.mode === mode) return { mode, earlier: [], isOver: false, isSetUp, problems: [] }
+  const live = liveRecords(network)
+  const addresses = live.flatMap(({ spec }) => spec?.addresses ?? [])
+  const hasPods = (range: Range) =>
+    addresses.some(({ address }) => {
+      const parsed = parseAddress(address.split('/')[0] ?? '')
+      return parsed !== undefined && includes(range, parsed)
+    })
+  const earlier = others.flatMap((text) => rangeOf(text) ?? []).filter(hasPods)
+  if (live.length === 0) return { mode, earlier: [], isOver: true, isSetUp, problems: [] }
+  const problems: Problem[] = []
+  const moved =
+    earlier.length === 0
+      ? undefined
+      : `pods here have addresses of ${earlier.map(({ text }) => text).join(' and ')}: new ones of ${own.join(', ')} are refused beside them: ${drainText}`
+  if (moved !== undefined) problems.push({ id: 'MovedPodCIDR', node, text: moved })
+  const lived = modeOf(known)
+  if (lived !== mode) {
+    const text = `pods here are of mode ${lived}, and so are new ones: ${drainText}, for mode ${mode}`
+    problems.push({ id: 'ModeChanged', node, text })
+  }
+  return { mode: lived, earlier, isOver: false, isSetUp, ...(moved === undefined ? {} : { moved }), problems }
+}
+
+function modeOf({ mode }: NetworkSpec): AgentMode {
+  return mode === 'ptp' ? 'ptp' : 'bridge'
+}
+
+function liveRecords(network: string): readonly AttachmentRecord[] {
+  return recordsOf(network).filter(
+    (record) => record.id.role === 'main' && record.spec !== undefined && !isDead(record),
+  )
+}
+
+async function settleTemplate({ settings, known }: RoundInput, { mode }: Pods): Promise<readonly Problem[]> {
+  const { own = [], mtu } = known.decision ?? {}
+  const ranges = own.map(({ text }) => text)
+  known.template = lookAtTemplate(settings, { mode, ranges, mtu }, known.template)
+  const { wrong } = known.template
+  if (wrong === undefined) return []
+  return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration stays as it was` }]
+}
+
+function decide(
+  { settings, apiServer, known, nowMs }: RoundInput,
+  nodes: readonly ClusterNode[],
+  { routes }: LookedRoutes,
+  { earlier, mode }: Pods,
+): ClusterDecision {
+  const { node: self, clusterRanges: bounds, overlay, isCloudRouted } = settings
+  const here: Surroundings = { routes, addresses: ownAddresses(), mtus: mtusOf(routes) }
+  const allowOverlap = known.template?.good?.own['allowOverlap'] === true
+  const facts = { self, nodes, here, bounds, earlier, overlay, isCloudRouted, allowOverlap, isRouted: mode === 'ptp' }
+  const decision = decideCluster({ ...facts, apiServer: addressOfServer(apiServer) })
+  known.since = routesToKeep(routes, decision, { since: known.since, nowMs, bounds }).since
+  return decision
+}
+
+function ownAddresses(): Surroundings['addresses'] {
+  return new Map(
+    [...nodeAddresses()].flatMap((text) => {
+      const address = parseAddress(text)
+      return address === undefined ? [] : [[address.text, address] as const]
+    }),
+  )
+}
+
+function mtusOf(routes: LookedRoutes['routes']): ReadonlyMap<string, number> {
+  const devs = new Set(routes.flatMap(({ dev, isUnicast }) => (dev !== undefined && isUnicast ? [dev] : [])))
+  const mtus = [...devs]
+    .filter((dev) => !/^(veth|ifb|cni|trestle0$|lo$)/.test(dev))
+    .map((dev) => [dev, linkMtu(dev)] as const)
+  return new Map(mtus.flatMap(([dev, mtu]) => (mtu === undefined ? [] : [[dev, mtu] as const])))
+}
+
+async function settleOverlay(settings: Settings, decision: ClusterDecision, { device }: LookedRoutes) {
+  const lines = deviceChanges(device, settings.overlay, decision)
+  if (lines.length === 0) return []
+  try {
+    await changeDevice(open(settings).machine.ask, lines)
+    log('info', 'overlay changed', { changes: lines.map((words) => words.join(' ')) })
+    return []
+  } catch (error) {
+    const { message, details } = toCniError(error)
+    return [{ id: 'OverlayFails', node: settings.node, text: `${message}: ${details}` } as const]
+  }
+}
+
+/** `isStale`: no list has this node now: only routes that are missing are made. */
+async function settleRoutes(
+  { settings, known, metrics, nowMs }: RoundInput,
+  decision: ClusterDecision,
+  { routes }: LookedRoutes,
+  isStale: boolean,
+): Promise<readonly Problem[]> {
+  const { wanted } = decision
+  metrics.routes.set(wanted.length)
+  metrics.overlayRoutes.set(wanted.filter(({ way }) => way.kind === 'overlay').length)
+  const { kept } = routesToKeep(routes, decision, { since: known.since, nowMs, bounds: settings.clusterRanges })
+  const all = routeChanges(routes, wanted, kept)
+  const changes = isStale ? all.filter(({ words }) => words[1] === 'replace') : all
+  const refusals = await changeRoutes(open(settings).machine.ask, changes)
+  const refused = new Set(refusals.map(({ change }) => change))
+  const made = changes.filter((change) => !refused.has(change)).map(({ why }) => why)
+  if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
+  metrics.routeChanges.inc(made.length)
+  known.refused = refusals.map(({ change, text }) => {
+    return { id: 'RouteRefused', node: settings.node, text: `could not ${change.why}: ${text}` }
+  })
+  return []
+}
+
+/** Makes what is missing again, by the code of `trestle restore`. */
+async function repair({ settings, metrics }: RoundInput): Promise<readonly Problem[]> {
+  const { missing } = await restoreNetworks(open(settings))
+  if (missing.length === 0) return []
+  metrics.repairs.inc(missing.length)
+  log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })
+  return []
+}
+
+/** Removes the network of other ranges, or of another mode, when its last pod has gone. */
+async function removeFormer(settings: Settings): Promise<readonly Problem[]> {
+  const { machine, deadline } = open(settings)
+  const lock = { file: machineLockFile(), purpose: `remove network ${settings.network}`, deadline }
+  const errors = await withLock(lock, async () => {
+    const former = readNetwork({ name: settings.network, role: 'main' })
+    if (former === undefined || recordsOf(settings.network).length > 0) return []
+    log('info', 'removed what was for earlier ranges', { ranges: former.ranges, mode: former.mode })
+    return await removeShared([former], machine)
+  })
+  if (errors[0] !== undefined) throw errors[0]
+  return []
+}
+
+async function settleExecutable({ settings, metrics }: RoundInput): Promise<readonly Problem[]> {
+  const { binDir, hostRoot, node } = settings
+  const program = `${binDir}/trestle`
+  // An unpacked agent, in development, has no executable to install.
+  if (!isSea() || process.execPath === program) return []
+  const { changed, refused } = await settleProgram({
+    binDir,
+    hostRoot,
+    own: process.execPath,
+    run: open(settings).machine.ask,
+  })
+  if (changed.length > 0) {
+    metrics.repairs.inc()
+    log('info', 'executable installed', { files: changed })
+  }
+  if (refused === undefined) return []
+  return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
+}
+
+/** What takes a look at all records: how full the pools are, and whether pods have the MTU that new ones get. */
+function lookSlowly({ settings, known }: RoundInput, decision: ClusterDecision | undefined): void {
+  if (decision === undefined || decision.own.length === 0) return
+  const { node, network } = settings
+  const pools = poolUse(network, decision.own)
+  // Less until it is over: a pod that comes and goes is no new problem each time.
+  const isFull = ({ range, taken, total }: PoolUse) =>
+    taken >= total * (known.fullRanges.includes(range) ? fullUntil : fullFrom)
+  const full = pools.filter(isFull)
+  known.fullRanges = full.map(({ range }) => range)
+  const templateMtu = known.template?.good?.own['mtu']
+  const asked = typeof templateMtu === 'number' && templateMtu > 0 ? templateMtu : undefined
+  const mtu = asked ?? decision.mtu ?? uplinkMtu()
+  const others = liveRecords(network).flatMap(({ spec }) => (spec?.pod && spec.pod.mtu !== mtu ? [spec.pod.mtu] : []))
+  const theirs = [...new Set(others)].sort((a, b) => a - b).join(', ')
+  const text = `new pods get MTU ${mtu}, pods here have ${theirs}: start these again`
+  known.slow = [
+    ...full.map(({ range, total }) => nearlyFull(node, network, range, total)),
+    ...(mtu === undefined || others.length === 0 ? [] : [{ id: 'MtuChanged', node, text } as const]),
+  ]
+}
+
+const fullFrom = 0.9
+const fullUntil = 0.8
+
+function nearlyFull(node: string, network: string, range: string, total: number): Problem {
+  const leaked = reservedAddresses(network).filter((address) => isLeaked(network, address))
+  const named = [...leaked].sort().slice(0, 10).join(', ')
+  const held = leaked.length === 0 ? '' : `; held for pods that are gone: ${named}, see trestle gc`
+  const text = `nine of ten of the ${total} addresses of ${range} are in use: soon no further pod starts${held}`
+  return { id: 'PoolNearlyFull', node, text }
+}
+
+function isLeaked(network: string, address: string): boolean {
+  const holder = addressHolder(network, address)
+  return holder !== undefined && isDead(findRecord(holder.id) ?? holder)
+}
+
+/** How many addresses of each range are taken. */
+export function poolUse(network: string, own: readonly Range[]): readonly PoolUse[] {
+  if (own.length === 0) return []
+  const conf = { cniVersion: '1.1.0', name: network, type: 'trestle', podcidr: own.map(({ text }) => text) }
+  const { ipam } = readConfig(JSON.stringify(conf), readCall({ CNI_COMMAND: 'STATUS' }))
+  if (ipam.kind !== 'pool') return []
+  const reserved = reservedAddresses(network)
+  return ipam.rangeSets.map((set) => ({
+    range: set[0]?.subnet ?? '',
+    taken: countedAddresses(set, ipam.exclude, reserved).length,
+    total: Number(capacity(set, ipam.exclude)),
+  }))
+}
+
+/** Why new pods get no network, or one that does not work. */
+function waitingFor(
+  { nodes, settings, known }: RoundInput,
+  ownNode: ClusterNode | undefined,
+  { moved, isSetUp }: Pods,
+  problems: readonly Problem[],
+): string | undefined {
+  const textOf = (...ids: readonly Problem['id'][]) =>
+    problems.find(({ id, node }) => ids.includes(id) && node === settings.node)?.text
+  const unfit = textOf('NoProgram', 'ProgramFails')
+  if (unfit !== undefined) return unfit
+  if (nodes === undefined) return notListed
+  if (ownNode === undefined) return `waiting for a Node named ${settings.node}`
+  if ((known.decision?.own.length ?? 0) === 0) return textOf('BadPodCIDR') ?? 'waiting for a podCIDR of the own node'
+  // A network that is set up with the ranges goes on: one faulty Node must not take the others out of service.
+  return textOf('BadTemplate') ?? moved ?? (isSetUp ? undefined : textOf('OverlappingPodCIDR', 'OverlapsHost'))
+}
+
+function settleConfiguration(
+  { settings, known, nodes }: RoundInput,
+  decision: ClusterDecision | undefined,
+  { mode, isSetUp }: Pods,
+  problems: readonly Problem[],
+  failures: readonly string[],
+): readonly Problem[] {
+  if (decision === undefined) return []
+  const good = known.template?.good
+  const isUnfit = problems.some(({ id }) => id === 'NoProgram' || id === 'ProgramFails')
+  const isGivenUp = decision.isYounger && !isSetUp
+  if (good === undefined || isUnfit || isGivenUp || failures.length > 0 || decision.own.length === 0) {
+    const others = [...(nodes?.values() ?? [])].filter(({ name }) => name !== settings.node)
+    const theirs = others.flatMap(({ ranges }) =>
+      ranges.flatMap(({ range }) => (typeof range === 'string' ? [] : range)),
+    )
+    const former = configuredRanges(settings).filter(({ text }) => !decision.own.some((own) => own.text === text))
+    const isTaken = former.some((range) => theirs.some((other) => overlaps(range, other)))
+    if ((isGivenUp || isTaken) && withdrawRanges(settings)) log('warning', 'configuration written', { podCidrs: [] })
+    return otherConfigurations(settings)
+  }
+  const ranges = decision.own.map(({ text }) => text)
+  if (writeConfiguration(settings, good, { mode, ranges, mtu: decision.mtu }))
+    log('info', 'configuration written', { podCidrs: ranges, mtu: decision.mtu })
+  return otherConfigurations(settings)
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routes of the node's main table, as `ip` shows and takes them (ip-route(8)). The agent's own have a protocol number of
+// their own; nothing else is ever changed. A route to a node behind a router says where its packets are encapsulated to.
+
+import { hash } from 'node:crypto'
+import { familyOf } from '../cni/addresses.ts'
+import { oneLine } from '../cni/errors.ts'
+import { asObject, type JsonObject } from '../cni/json.ts'
+import { batchLine } from '../kernel/batch.ts'
+import { readDocuments, requireSeen } from '../kernel/look.ts'
+import { mainTable } from '../kernel/operation.ts'
+import type { Run } from '../process/runner.ts'
+import { type Range, rangeOf } from './node-ranges.ts'
+
+/**
+ * The protocol of the agent's routes (rtnetlink(7), rtm_protocol), free in iproute2's rt_protos: a network manager that
+ * keeps its hands off other protocols leaves them alone. Their metric, likewise: above what a person adds without one.
+ */
+export const routeProtocol = 116
+export const routeMetric = 116
+
+/** Where packets of a route go: to a gateway on a link, into the overlay to a node's address, or nowhere. */
+export type Way =
+  | { readonly kind: 'gateway'; readonly gateway: string; readonly dev: string }
+  | { readonly kind: 'overlay'; readonly remote: string; readonly vni: number }
+  | { readonly kind: 'unreachable' }
+
+/** A route of the agent that is to be. */
+export interface WantedRoute {
+  readonly range: Range
+  readonly way: Way
+}
+
+/** A route of the main table. `gateway` and `dev`: absent where it has none. */
+export interface KernelRoute {
+  readonly range: Range
+  readonly isUnicast: boolean
+  readonly gateway?: string
+  readonly dev?: string
+  readonly remote?: string
+  readonly vni?: number
+  /** The node's own address on the way. */
+  readonly source?: string
+  readonly metric: number
+  readonly protocol: number
+}
+
+export function isOwnRoute({ protocol }: KernelRoute): boolean {
+  return protocol === routeProtocol
+}
+
+/** The device of the overlay. */
+export const overlayLink = 'trestle0'
+
+/** A batch takes no -6: the root prefix says it; with one table named IPv4 is meant all the same (ip/iproute.c). */
+const queries = `addr show dev ${overlayLink}\nroute show table main root 0.0.0.0/0\nroute show table all root ::/0\n`
+
+/** `device`: the overlay's. */
+export interface LookedRoutes {
+  /** Of what `ip` printed. */
+  readonly digest: string
+  readonly routes: readonly KernelRoute[]
+  readonly device?: OverlayDevice
+}
+
+export interface OverlayDevice {
+  readonly isGpe: boolean
+  readonly port: number
+  readonly mtu: number
+  readonly isUp: boolean
+  /** With their lengths. */
+  readonly addresses: readonly string[]
+}
+
+/** The main table of both families; `before` where nothing has changed. One process. Throws CniError 100. */
+export async function lookAtRoutes(run: Run, before?: LookedRoutes): Promise<LookedRoutes> {
+  const output = await run({ file: 'ip', args: ['-N', '-j', '-d', '-force', '-batch', '-'], stdin: queries })
+  requireSeen(output, 'ip')
+  const digest = hash('sha256', output.stdout)
+  if (digest === before?.digest) return before
+  const [link] = readDocuments(output.stdout).filter(({ ifname }) => ifname === overlayLink)
+  const routes = readRoutes(output.stdout)
+  return link === undefined ? { digest, routes } : { digest, routes, device: readDevice(link) }
+}
+
+function readDevice({ linkinfo, mtu, flags, addr_info: all }: JsonObject): OverlayDevice {
+  const { gpe, external, port } = asObject(asObject(linkinfo)['info_data'])
+  const isUp = Array.isArray(flags) && flags.includes('UP')
+  const given = Array.isArray(all) ? all.map(asObject).filter(({ local }) => !String(local).startsWith('fe80:')) : []
+  const addresses = given.map(({ local, prefixlen }) => `${local}/${prefixlen}`)
+  return { isGpe: gpe === true && external === true, port: Number(port), mtu: Number(mtu), isUp, addresses }
+}
+
+/** Reading a prefix takes longer than all else of a route, and there are the same thousands at each look. */
+const knownRanges = new Map<string, Range | undefined>()
+
+function knownRange(text: string): Range | undefined {
+  if (knownRanges.size > 50_000) knownRanges.clear()
+  if (!knownRanges.has(text)) knownRanges.set(text, rangeOf(text))
+  return knownRanges.get(text)
+}
+
+/** `ip` prints the remote of an encapsulation under the key that the destination has, too (ip/iproute_lwtunnel.c). */
+export function readRoutes(stdout: string): readonly KernelRoute[] {
+  const text = stdout.replace(/("encap":"ip6?","id":\d+,"src":"[^"]*",)"dst"/g, '$1"remote"')
+  return readDocuments(text).flatMap((entry): readonly KernelRoute[] => {
+    if (!('dst' in entry) || !['main', `${mainTable}`].includes(String(entry['table'] ?? 'main'))) return []
+    // A multipath route counts by its first hop.
+    const [hop] = Array.isArray(entry['nexthops']) ? (entry['nexthops'] as readonly object[]) : []
+    const { gateway, via, dev, prefsrc, metric, protocol, type, id, remote } = { ...entry, ...hop } as typeof entry
+    const through = gateway ?? (via as { host?: unknown } | undefined)?.host
+    // The gateway of an IPv4 route may be one of IPv6 (RFC 8950).
+    const isIpv6 = 'pref' in entry || familyOf(String(gateway ?? '')) === 6
+    const range = knownRange(entry['dst'] === 'default' ? (isIpv6 ? '::/0' : '0.0.0.0/0') : String(entry['dst']))
+    if (range === undefined) return []
+    return [
+      {
+        range,
+        // With -N numbers stand for names, but unicast has no word at all without -d.
+        isUnicast: type === undefined || String(type) === '1' || type === 'unicast',
+        ...(through === undefined ? {} : { gateway: String(through) }),
+        ...(dev === undefined ? {} : { dev: String(dev) }),
+        ...(prefsrc === undefined ? {} : { source: String(prefsrc) }),
+        ...(remote === undefined ? {} : { remote: String(remote), vni: Number(id) }),
+        metric: Number(metric ?? 0),
+        protocol: Number(protocol ?? 0),
+      },
+    ]
+  })
+}
+
+/** One line for `ip -batch`. `why` completes "could not …". */
+export interface RouteChange {
+  readonly words: readonly string[]
+  readonly why: string
+}
+
+const marks = ['metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
+
+/** What has to change for the wanted routes to be there, and of the agent's others only those of `kept`. */
+export function routeChanges(
+  there: readonly KernelRoute[],
+  wanted: readonly WantedRoute[],
+  kept: ReadonlySet<KernelRoute> = new Set(),
+): readonly RouteChange[] {
+  const own = there.filter(isOwnRoute)
+  const texts = new Set(wanted.map(({ range }) => range.text))
+  const isExtra = (route: KernelRoute) => !texts.has(route.range.text) || route.metric !== routeMetric
+  const removals = own.filter((route) => isExtra(route) && !kept.has(route)).map(removal)
+  const byRange = new Map(own.filter(({ metric }) => metric === routeMetric).map((route) => [route.range.text, route]))
+  const additions = wanted.filter(({ range, way }) => !isSameWay(byRange.get(range.text), way)).map(addition)
+  return [...removals, ...additions]
+}
+
+/** IPv6 prints the loopback link with an unreachable route. */
+function isSameWay(route: KernelRoute | undefined, way: Way): boolean {
+  if (route === undefined) return false
+  switch (way.kind) {
+    case 'gateway':
+      return route.gateway === way.gateway && route.dev === way.dev
+    case 'overlay':
+      return route.remote === way.remote && route.vni === way.vni && route.dev === overlayLink
+    case 'unreachable':
+      return !route.isUnicast
+    default:
+      return way satisfies never
+  }
+}
+
+function removal({ range, gateway, dev, metric }: KernelRoute): RouteChange {
+  const by = gateway === undefined ? [] : ['via', gateway]
+  const on = dev === undefined || dev === 'lo' ? [] : ['dev', dev]
+  const words = ['route', 'del', range.text, ...by, ...on, 'metric', `${metric}`, 'proto', `${routeProtocol}`]
+  return { words, why: `remove the route to ${range.text}` }
+}
+
+function addition({ range: { text }, way }: WantedRoute): RouteChange {
+  switch (way.kind) {
+    case 'gateway': {
+      const words = ['route', 'replace', text, 'via', way.gateway, 'dev', way.dev, ...marks]
+      return { words, why: `route ${text} by ${way.gateway}` }
+    }
+    case 'overlay': {
+      // Over IPv6 a packet without a checksum is dropped where it arrives (net/ipv6/udp.c).
+      const kind = familyOf(way.remote) === 6 ? ['ip6', 'csum'] : ['ip']
+      const encap = ['encap', kind[0] ?? '', 'id', `${way.vni}`, 'dst', way.remote, ...kind.slice(1)]
+      return {
+        words: ['route', 'replace', text, ...encap, 'dev', overlayLink, ...marks],
+        why: `route ${text} through the overlay to ${way.remote}`,
+      }
+    }
+    case 'unreachable':
+      return { words: ['route', 'replace', 'unreachable', text, ...marks], why: `route ${text} to nowhere` }
+    default:
+      return way satisfies never
+  }
+}
+
+/** A change that the kernel refused, and its text. */
+export interface Refusal {
+  readonly change: RouteChange
+  readonly text: string
+}
+
+/** Makes all changes in one process, each for itself. A route that is gone counts as removed. Throws CniError 100. */
+export async function changeRoutes(run: Run, changes: readonly RouteChange[]): Promise<readonly Refusal[]> {
+  if (changes.length === 0) return []
+  const stdin = changes.map(({ words }) => batchLine(words)).join('')
+  const output = await run({ file: 'ip', args: ['-force', '-batch', '-'], stdin })
+  const refusals = readRefusals(changes, output.stderr)
+  // Without a refusal a failure is of `ip` itself, which was killed or is missing.
+  if (refusals.length === 0) requireSeen(output, 'ip')
+  return refusals.filter(({ change, text }) => change.words[1] !== 'del' || !/No such process/.test(text))
+}
+
+/** With -force `ip` goes on after a failure, and prints its reason and then its line. */
+export function readRefusals(changes: readonly RouteChange[], stderr: string): readonly Refusal[] {
+  const refusals: Refusal[] = []
+  let reason: string[] = []
+  for (const line of stderr.split('\n')) {
+    const at = /^Command failed -:(\d+)/.exec(line)?.[1]
+    if (at === undefined) reason.push(line)
+    else {
+      const change = changes[Number(at) - 1]
+      if (change !== undefined) refusals.push({ change, text: oneLine(reason.join(' ')) })
+      reason = []
+    }
+  }
+  return refusals
+}
