@@ -4,6 +4,7 @@
 //   --nodes N       nodes of the cluster (default 1000)
 //   --changes N     measured changes (default 20)
 //   --rest S        seconds of rest that are measured (default 30)
+//   --overlay WHEN  as the agent's option (default auto: all are on one segment)
 //   -o json         the figures as JSON
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
@@ -23,6 +24,7 @@ const { values } = parseArgs({
     nodes: { type: 'string', default: '1000' },
     changes: { type: 'string', default: '20' },
     rest: { type: 'string', default: '30' },
+    overlay: { type: 'string', default: 'auto' },
     output: { type: 'string', short: 'o', default: 'text' },
   },
 })
@@ -54,6 +56,7 @@ function startAgent({ scratch, group, plane, token }) {
   execFileSync('cp', [program, join(bin, 'trestle')])
   writeFileSync(join(scratch, 'token'), token, { mode: 0o600 })
   const args = ['agent', '--node-name', 'node-1', '--api-server', plane.url, '--ca-file', plane.caFile, '--gc', '0']
+  args.push('--overlay', values.overlay)
   const files = ['--token-file', join(scratch, 'token'), '--bin-dir', bin, '--conf-dir', conf, '--listen', 'off']
   const image = Object.fromEntries(allocatorSettings.map((each) => each.split('=')))
   const env = { PATH: process.env.PATH, TRESTLE_STATE_DIR: join(scratch, 'state'), ...image }
@@ -127,7 +130,7 @@ async function cpuPerSecond(group, seconds) {
 /** A pod, so that there are rules whose sets the cluster is in. */
 function addPod(scratch) {
   execFileSync('ip', ['netns', 'add', 'pod'])
-  const conf = JSON.stringify({ cniVersion: '1.1.0', name: 'pods', type: 'trestle', podcidr: rangesOf(1) })
+  const conf = JSON.stringify({ cniVersion: '1.1.0', name: 'pods', type: 'trestle', mode: 'ptp', podcidr: rangesOf(1) })
   const env = {
     ...{
       PATH: process.env.PATH,
@@ -163,7 +166,8 @@ async function measure() {
     const batches = agent.lines.filter(({ message }) => message === 'routes changed').map(({ count }) => count)
     say('changes')
     const took = await measureChanges(plane)
-    await sleep(5000)
+    // Three looks later nothing of the changes is left to see.
+    await sleep(20_000)
     say('rest')
     const busy = await cpuPerSecond(group, restS)
     await stop()

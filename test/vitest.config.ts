@@ -65,7 +65,7 @@ export default defineConfig({
         ...kernels,
         test: {
           ...kernels.test,
-          include: [...kernels.test.include, 'test/netns/interface/vlan.test.ts'],
+          include: [...kernels.test.include, 'test/netns/interface/vlan.test.ts', 'test/netns/agent/overlay.test.ts'],
           testTimeout: 900_000,
           setupFiles: ['test/kernels/warm.ts'],
         },

@@ -14,8 +14,8 @@ import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
 import { type NodeWatch, watchNodes } from './nodes.ts'
 import { onHost } from './program.ts'
 import { changedProblems, log, openReporter, type Reporter, ripeProblems } from './report.ts'
-import { type Known, notListed, poolUse, type RoundResult, runRound } from './round.ts'
-import type { Settings } from './settings.ts'
+import { type Known, notListed, poolUse, type RoundInput, type RoundResult, runRound } from './round.ts'
+import { type Settings, usualLookMs } from './settings.ts'
 
 declare const TRESTLE_VERSION: string
 
@@ -25,8 +25,8 @@ const burstMs = 20
 /** A longer round is stuck: the deadlines of its calls end sooner. */
 const stuckMs = 120_000
 
-/** What costs more with each pod is looked at so often. */
-const thoroughMs = 60_000
+/** So often everything is looked at, also where no sign says that something has changed. */
+const wholeMs = 300_000
 
 interface Life {
   readonly settings: Settings
@@ -78,16 +78,19 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
   if (settings.listen) serveHealth(settings.listen, healthOf(life), signal)
   signal.addEventListener('abort', () => life.wake())
   collectGarbageRegularly(life)
-  const [lookedMs, thoroughlyMs] = [{ at: Number.NEGATIVE_INFINITY }, { at: Number.NEGATIVE_INFINITY }]
+  const sinceMs = { look: -Infinity, whole: -Infinity }
   while (!signal.aborted) {
     const nowMs = performance.now()
-    const isLook = nowMs >= lookedMs.at + settings.lookMs
-    const isThorough =
-      nowMs >= thoroughlyMs.at + Math.max(thoroughMs, settings.lookMs) || (isLook && settings.lookMs < 5000)
-    if (isLook) lookedMs.at = nowMs
-    if (isThorough) thoroughlyMs.at = nowMs
-    await round(life, { isLook, isThorough })
-    await waitForNext(life, lookedMs.at + settings.lookMs)
+    const isDue = (kind: keyof typeof sinceMs, everyMs: number): boolean => {
+      if (nowMs < sinceMs[kind] + everyMs) return false
+      sinceMs[kind] = nowMs
+      return true
+    }
+    const { lookMs } = settings
+    // Whoever asks for looks at a higher rate wants to see everything at each.
+    const isWhole = isDue('whole', lookMs < usualLookMs ? lookMs : Math.max(wholeMs, lookMs))
+    await round(life, { isLook: isDue('look', lookMs), isWhole })
+    await waitForNext(life, sinceMs.look + lookMs)
   }
   log('info', 'ended: the network of pods stays as it is')
 }
@@ -97,7 +100,7 @@ async function waitForNext(life: Life, lookAtMs: number): Promise<void> {
   const isDue = () => life.isChanged || life.signal.aborted
   const wait = (ms: number) =>
     new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, Math.max(0, ms))
+      const timer = setTimeout(resolve, Math.max(0, Math.ceil(ms)))
       life.wake = () => {
         clearTimeout(timer)
         resolve()
@@ -108,19 +111,19 @@ async function waitForNext(life: Life, lookAtMs: number): Promise<void> {
   if (life.isChanged && !life.signal.aborted) await wait(burstMs)
 }
 
-async function round(life: Life, { isLook, isThorough }: { isLook: boolean; isThorough: boolean }): Promise<void> {
-  const { settings, metrics, watch, known } = life
+async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): Promise<void> {
+  const { settings, metrics, watch, known, isChanged } = life
   life.isChanged = false
   life.startedMs = performance.now()
   const { isListed, server: apiServer } = watch.state
   const nodes = isListed ? new Map(watch.nodes) : undefined
   // A large cluster's list leaves garbage, for which the first round's tools leave no room.
   if (life.last === undefined || life.last.waitsFor === notListed) collectHeap()
-  const input = { settings, nodes, apiServer, isLook: isLook || life.failures > 0, isThorough, known, metrics }
-  const found = await runRound({ ...input, nowMs: performance.now() })
+  const input = { settings, nodes, apiServer, isChanged, ...due, known, metrics, nowMs: performance.now() }
+  const found = await runRound(life.failures > 0 ? { ...input, isLook: true } : input)
   const result = { ...found, problems: lasting(life, found.problems) }
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
-  if (isNews) collectHeap()
+  if (isNews || due.isWhole) collectHeap()
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
   for (const failure of result.failures) log('error', 'round failed', { failure })
   life.last = result

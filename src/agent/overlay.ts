@@ -76,10 +76,13 @@ export function clusterOf(
   }
 }
 
-/** Changes the elements of the rules that are there, and writes the cluster down for every later set-up. */
-export async function setCluster(cluster: Cluster, open: () => Context): Promise<void> {
+/**
+ * Changes the elements of the rules that are there, and writes the cluster down for every later set-up. False where it is as
+ * it was.
+ */
+export async function setCluster(cluster: Cluster, open: () => Context): Promise<boolean> {
   const before = readCluster(readableText(clusterFile()) ?? '')
-  if (JSON.stringify(before) === JSON.stringify(cluster)) return
+  if (JSON.stringify(before) === JSON.stringify(cluster)) return false
   const context = open()
   const lock = { file: machineLockFile(), purpose: 'set the ranges of the cluster', deadline: context.deadline }
   const isDone = await withLock(lock, async () => {
@@ -95,4 +98,5 @@ export async function setCluster(cluster: Cluster, open: () => Context): Promise
   })
   // Without rules there is nothing to change; with others than were expected all of them are set up again.
   if (!isDone) await restoreNetworks(open())
+  return true
 }

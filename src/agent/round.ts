@@ -33,31 +33,37 @@ import type { ClusterNode } from './nodes.ts'
 import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
 import { onHost, settleProgram } from './program.ts'
 import { log } from './report.ts'
-import { changeRoutes, type LookedRoutes, lookAtRoutes, routeChanges } from './routes.ts'
+import { changeRoutes, type LookedRoutes, lookAtRoutes, readSigns, routeChanges } from './routes.ts'
 import type { AgentMode, Settings } from './settings.ts'
 
 /** What a round leaves for the next one, in memory alone. */
 export interface Known {
+  /** What the last look saw, if it had nothing to change. */
+  signs?: string | undefined
   looked?: LookedRoutes
   decision?: ClusterDecision
   /** When routes to Nodes that vanished were seen first (milliseconds). */
   since: ReadonlyMap<string, number>
   template?: LookedTemplate
+  /** What the kernel refused. */
   refused: readonly Problem[]
   /** Ranges that are nearly full, and pods with another MTU. */
   slow: readonly Problem[]
   fullRanges: readonly string[]
 }
 
-/** `nodes`: absent until a whole list was read. `isLook`: look at everything of this node, and repair it. */
+/**
+ * `nodes`: absent until a whole list was read. `isChanged`: other Nodes than before. `isLook`: look whether anything on this
+ * node has changed, and repair it; `isWhole`: also where no sign says so.
+ */
 export interface RoundInput {
   readonly settings: Settings
   readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
   /** The URL that the nodes were read from. */
   readonly apiServer: string
+  readonly isChanged: boolean
   readonly isLook: boolean
-  /** Also what costs more with each pod, and changes slowly. */
-  readonly isThorough: boolean
+  readonly isWhole: boolean
   readonly known: Known
   readonly metrics: Metrics
   readonly nowMs: number
@@ -79,9 +85,9 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   const { settings, nodes, known } = input
   const failures: string[] = []
   const problems: Problem[] = []
-  const attempt = async (what: string, step: () => Promise<readonly Problem[] | undefined>) => {
+  const attempt = async (what: string, step: () => Promise<readonly Problem[]>) => {
     try {
-      problems.push(...((await step()) ?? []))
+      problems.push(...(await step()))
     } catch (thrown) {
       const { message, details } = toCniError(thrown)
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
@@ -90,35 +96,35 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   // A list without this node is another cluster's, or of a cluster that lost its nodes: pods keep their routes.
   const ownNode = nodes?.get(settings.node)
   const pods = lookAtPods(settings, ownNode)
-  problems.push(...pods.problems)
   await attempt('template', async () => settleTemplate(input, pods))
-  await attempt('routes', async () => {
-    known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
-    return []
-  })
-  if (nodes !== undefined && ownNode !== undefined && known.looked !== undefined)
-    known.decision = decide(input, [...nodes.values()], known.looked, pods)
-  const { decision } = known
-  if (decision !== undefined && known.looked !== undefined) {
-    const looked = known.looked
-    await attempt('overlay', () => settleOverlay(settings, decision, looked))
-    await attempt('routes', () => settleRoutes(input, decision, looked, ownNode === undefined))
-    if (ownNode !== undefined) {
-      const cluster = clusterOf(decision, pods.earlier, settings.overlay)
-      await attempt('rules', async () => void (await setCluster(cluster, () => open(settings))))
-      problems.push(...decision.problems)
-    }
+  const signs = input.isLook ? await lookForSigns(input, pods) : undefined
+  const isAsSeen = input.isLook ? signs !== undefined && signs === known.signs : true
+  const isQuiet = isAsSeen && !input.isChanged && !input.isWhole
+  if (!isQuiet) {
+    if (input.isLook) known.signs = signs
+    await attempt('routes', async () => {
+      known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
+      return []
+    })
+    if (nodes !== undefined && ownNode !== undefined && known.looked !== undefined)
+      known.decision = decide(input, [...nodes.values()], known.looked, pods)
+    await attempt('network', () => settleNetwork(input, pods, ownNode))
+    if (input.isLook)
+      await attempt('pools', async () => {
+        known.slow = lookSlowly(input)
+        return []
+      })
   }
-  problems.push(...known.refused)
-  if (input.isLook) await attempt('repair', () => repair(input))
+  const { decision } = known
+  problems.push(...pods.problems, ...(ownNode === undefined ? [] : (decision?.problems ?? [])), ...known.refused)
   if (pods.isOver) await attempt('former network', () => removeFormer(settings))
-  if (input.isThorough) await attempt('pools', async () => void lookSlowly(input, decision))
   problems.push(...known.slow)
   await attempt('programs', async () => missingPrograms(settings, known.template?.good ?? noTemplate))
   await attempt('executable', () => settleExecutable(input))
   const waitsFor = waitingFor(input, ownNode, pods, problems)
   // Last: a node is ready as soon as it has a configuration.
   await attempt('configuration', async () => settleConfiguration(input, decision, pods, problems, failures))
+  if (failures.length > 0) known.signs = undefined
   return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
 }
 
@@ -190,6 +196,31 @@ async function settleTemplate({ settings, known }: RoundInput, { mode }: Pods): 
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration stays as it was` }]
 }
 
+/** Undefined where not all can be seen. */
+async function lookForSigns(
+  { settings, known }: RoundInput,
+  { mode, isOver, earlier }: Pods,
+): Promise<string | undefined> {
+  const signs = await readSigns(open(settings).machine.ask).catch(() => undefined)
+  const mtus = mtusOf(known.looked?.routes ?? [])
+  const others = [mode, isOver, earlier.map(({ text }) => text), known.template?.seen]
+  return signs && JSON.stringify([signs, [...mtus], ...others])
+}
+
+/** Routes, overlay and rules by the decision, and then what else is missing. */
+async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode | undefined): Promise<[]> {
+  const { settings, known } = input
+  const { decision, looked } = known
+  if (decision !== undefined && looked !== undefined) {
+    const refused = await settleOverlay(input, decision, looked)
+    known.refused = [...refused, ...(await settleRoutes(input, decision, looked, ownNode === undefined))]
+    const cluster = clusterOf(decision, pods.earlier, settings.overlay)
+    if (ownNode !== undefined && (await setCluster(cluster, () => open(settings)))) known.signs = undefined
+  }
+  if (input.isLook) await repair(input)
+  return []
+}
+
 function decide(
   { settings, apiServer, known, nowMs }: RoundInput,
   nodes: readonly ClusterNode[],
@@ -222,16 +253,21 @@ function mtusOf(routes: LookedRoutes['routes']): ReadonlyMap<string, number> {
   return new Map(mtus.flatMap(([dev, mtu]) => (mtu === undefined ? [] : [[dev, mtu] as const])))
 }
 
-async function settleOverlay(settings: Settings, decision: ClusterDecision, { device }: LookedRoutes) {
+async function settleOverlay(
+  { settings, known }: RoundInput,
+  decision: ClusterDecision,
+  { device }: LookedRoutes,
+): Promise<readonly Problem[]> {
   const lines = deviceChanges(device, settings.overlay, decision)
   if (lines.length === 0) return []
+  known.signs = undefined
   try {
     await changeDevice(open(settings).machine.ask, lines)
     log('info', 'overlay changed', { changes: lines.map((words) => words.join(' ')) })
     return []
   } catch (error) {
     const { message, details } = toCniError(error)
-    return [{ id: 'OverlayFails', node: settings.node, text: `${message}: ${details}` } as const]
+    return [{ id: 'OverlayFails', node: settings.node, text: `${message}: ${details}` }]
   }
 }
 
@@ -248,24 +284,24 @@ async function settleRoutes(
   const { kept } = routesToKeep(routes, decision, { since: known.since, nowMs, bounds: settings.clusterRanges })
   const all = routeChanges(routes, wanted, kept)
   const changes = isStale ? all.filter(({ words }) => words[1] === 'replace') : all
+  if (changes.length > 0) known.signs = undefined
   const refusals = await changeRoutes(open(settings).machine.ask, changes)
   const refused = new Set(refusals.map(({ change }) => change))
   const made = changes.filter((change) => !refused.has(change)).map(({ why }) => why)
   if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
   metrics.routeChanges.inc(made.length)
-  known.refused = refusals.map(({ change, text }) => {
+  return refusals.map(({ change, text }) => {
     return { id: 'RouteRefused', node: settings.node, text: `could not ${change.why}: ${text}` }
   })
-  return []
 }
 
 /** Makes what is missing again, by the code of `trestle restore`. */
-async function repair({ settings, metrics }: RoundInput): Promise<readonly Problem[]> {
+async function repair({ settings, known, metrics }: RoundInput): Promise<void> {
   const { missing } = await restoreNetworks(open(settings))
-  if (missing.length === 0) return []
+  if (missing.length === 0) return
+  known.signs = undefined
   metrics.repairs.inc(missing.length)
   log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })
-  return []
 }
 
 /** Removes the network of other ranges, or of another mode, when its last pod has gone. */
@@ -301,9 +337,10 @@ async function settleExecutable({ settings, metrics }: RoundInput): Promise<read
   return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
 }
 
-/** What takes a look at all records: how full the pools are, and whether pods have the MTU that new ones get. */
-function lookSlowly({ settings, known }: RoundInput, decision: ClusterDecision | undefined): void {
-  if (decision === undefined || decision.own.length === 0) return
+/** By all records: how full the pools are, and whether pods have the MTU that new ones get. */
+function lookSlowly({ settings, known }: RoundInput): readonly Problem[] {
+  const { decision } = known
+  if (decision === undefined || decision.own.length === 0) return []
   const { node, network } = settings
   const pools = poolUse(network, decision.own)
   // Less until it is over: a pod that comes and goes is no new problem each time.
@@ -317,7 +354,7 @@ function lookSlowly({ settings, known }: RoundInput, decision: ClusterDecision |
   const others = liveRecords(network).flatMap(({ spec }) => (spec?.pod && spec.pod.mtu !== mtu ? [spec.pod.mtu] : []))
   const theirs = [...new Set(others)].sort((a, b) => a - b).join(', ')
   const text = `new pods get MTU ${mtu}, pods here have ${theirs}: start these again`
-  known.slow = [
+  return [
     ...full.map(({ range, total }) => nearlyFull(node, network, range, total)),
     ...(mtu === undefined || others.length === 0 ? [] : [{ id: 'MtuChanged', node, text } as const]),
   ]

@@ -6,9 +6,11 @@ import { hash } from 'node:crypto'
 import { familyOf } from '../cni/addresses.ts'
 import { oneLine } from '../cni/errors.ts'
 import { asObject, type JsonObject } from '../cni/json.ts'
+import { isPodLinkName } from '../drivers/names.ts'
 import { batchLine } from '../kernel/batch.ts'
 import { readDocuments, requireSeen } from '../kernel/look.ts'
 import { mainTable } from '../kernel/operation.ts'
+import { readKernelFile, readSysctl } from '../kernel/proc.ts'
 import type { Run } from '../process/runner.ts'
 import { type Range, rangeOf } from './node-ranges.ts'
 
@@ -81,6 +83,25 @@ export async function lookAtRoutes(run: Run, before?: LookedRoutes): Promise<Loo
   const [link] = readDocuments(output.stdout).filter(({ ifname }) => ifname === overlayLink)
   const routes = readRoutes(output.stdout)
   return link === undefined ? { digest, routes } : { digest, routes, device: readDevice(link) }
+}
+
+/**
+ * A text that changes with the node's routes, rules and forwarding, in some milliseconds and one process. Not in it: elements
+ * of sets, and routes to pods, which come and go. Undefined where the rules cannot be listed.
+ */
+export async function readSigns(run: Run): Promise<string | undefined> {
+  const { code, stdout } = await run({ file: 'nft', args: ['-t', 'list', 'ruleset'] })
+  if (code !== 0) return undefined
+  const rules = stdout.replace(/packets \d+ bytes \d+/g, '')
+  const linesOf = (name: string) => (readKernelFile(`/proc/self/net/${name}`) ?? '').split('\n')
+  const four = linesOf('route').filter((line) => !isPodLinkName(line.slice(0, line.indexOf('\t'))))
+  // Without the counts of references and uses (net/ipv6/route.c, rt6_native_seq_show).
+  const six = linesOf('ipv6_route')
+    .filter((line) => !line.startsWith('f') || /^f[cd]/.test(line))
+    .filter((line) => !isPodLinkName(line.slice(line.lastIndexOf(' ') + 1)))
+    .map((line) => line.slice(0, 113) + line.slice(131))
+  const forwarding = ['ipv4/ip_forward', 'ipv6/conf/all/forwarding'].map((key) => readSysctl(`net/${key}`))
+  return hash('sha256', [rules, ...four, ...six, ...forwarding].join('\n'))
 }
 
 function readDevice({ linkinfo, mtu, flags, addr_info: all }: JsonObject): OverlayDevice {

@@ -156,7 +156,7 @@ export function readSettings({ values }: Pick<Input, 'values'>, env = process.en
     isCloudRouted,
     clusterRanges: readRanges('cluster-cidr', values['cluster-cidr']),
     ...(listen === undefined ? {} : { listen }),
-    lookMs: readNumber('look', text('look') ?? '5', 1, 86_400) * 1000,
+    lookMs: readNumber('look', text('look') ?? `${usualLookMs / 1000}`, 1, 86_400) * 1000,
     gcMs: readNumber('gc', text('gc') ?? '600', 0, 86_400) * 1000,
     ...(endpoint === undefined ? {} : { runtimeEndpoint: endpoint }),
     access: {
@@ -168,6 +168,8 @@ export function readSettings({ values }: Pick<Input, 'values'>, env = process.en
     },
   }
 }
+
+export const usualLookMs = 5000
 
 /** Names of nodes are DNS subdomains (RFC 1123). */
 function readName(name: string): string {

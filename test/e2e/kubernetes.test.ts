@@ -2,7 +2,8 @@
 // Kubernetes' own network tests, on two nodes that have `kubectl apply -k conf-examples/kubernetes` with the built image: all
 // of [sig-network] pass but those that kubernetes-tests-left-out.txt names, each with its reason.
 //
-// TRESTLE_TEST_KUBERNETES: kube-proxy's mode and the families: `nftables dual`, `iptables IPv4`, `nftables IPv6`.
+// TRESTLE_TEST_KUBERNETES: kube-proxy's mode and the families: `nftables dual`, `iptables IPv4`, `nftables IPv6`; with
+// `router` behind it three nodes on two segments, with a router between them that knows no pods.
 // TRESTLE_TEST_NETWORK: agent (default), plain or upstream (cluster/sig-network.ts).
 // TRESTLE_TEST_FOCUS: only tests whose names match. TRESTLE_TEST_REPORT: a folder for the log and ginkgo's report.
 
@@ -22,7 +23,8 @@ const kinds = new Map([
   ['IPv4', { cidrs: ['10.244.0.0/16'], services: ['10.96.0.0/16'] }],
   ['IPv6', { cidrs: ['fd00:10:244::/48'], services: ['fd00:10:96::/112'] }],
 ])
-const nodes = ['node1', 'node2']
+const hasRouter = wish.endsWith(' router')
+const nodes = hasRouter ? ['node1', 'node2', 'node3'] : ['node1', 'node2']
 const parts = ['bin/e2e.test', 'bin/kube-apiserver', 'bin/kubelet', 'bin/containerd', 'images/kubernetes.tar']
 
 function missing(): readonly string[] {
@@ -45,7 +47,13 @@ describe.skipIf(missing().length > 0)('the network tests of Kubernetes', { timeo
     await execa(process.execPath, ['scripts/image.mjs', '--out', image])
     const dns = siteAddress(kind.services).includes(':') ? 'fd00:10:96::a' : '10.96.0.10'
     const images = [image, join(peers, 'images/kubernetes.tar')]
-    cluster = await openCluster({ ...kind, nodes, proxy, images, env: { LAB_DNS: dns } })
+    cluster = await openCluster({
+      ...kind,
+      nodes,
+      proxy,
+      images,
+      env: { LAB_DNS: dns, LAB_ROUTER: hasRouter ? 'yes' : 'no' },
+    })
     await bringNetwork(cluster, network, nodes)
     // The test of topology hints wants two zones.
     for (const node of nodes) await cluster.kubectl('label', 'node', node, `topology.kubernetes.io/zone=of-${node}`)
@@ -59,7 +67,7 @@ describe.skipIf(missing().length > 0)('the network tests of Kubernetes', { timeo
   it('pass, but those that are left out', async () => {
     const lines = (await readFile('test/e2e/kubernetes-tests-left-out.txt', 'utf8')).split('\n')
     const leftOut = lines.filter((line) => line !== '' && !line.startsWith('#'))
-    if (!wish.endsWith('dual')) leftOut.push(String.raw`\[Feature:IPv6DualStack\]`)
+    if (!wish.includes(' dual')) leftOut.push(String.raw`\[Feature:IPv6DualStack\]`)
     const skip = leftOut.join('|')
     const focus = process.env['TRESTLE_TEST_FOCUS'] ?? String.raw`\[sig-network\]`
     const report = process.env['TRESTLE_TEST_REPORT'] ?? scratch

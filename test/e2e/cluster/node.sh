@@ -6,16 +6,19 @@ set -euo pipefail
 site=$1 peers=$2 name=$3 number=$4 mode=$5
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$site/$name
+segment=lan0 net4=192.0.2 net6=2001:db8:0:2
+if [ "${LAB_ROUTER:-}" = yes ] && [ $((number % 2)) = 0 ]; then segment=lan1 net4=198.51.100 net6=2001:db8:0:3; fi
+four=$net4.1$number six=$net6::1$number
 
 if [ "${6:-}" != inside ]; then
   ip netns add "$name"
   ip link add "$name" type veth peer name up0 netns "$name"
-  ip link set "$name" master lan0 up
-  ip -n "$name" address add "192.0.2.1$number/24" dev up0
-  ip -n "$name" -6 address add "2001:db8:0:2::1$number/64" dev up0 nodad
+  ip link set "$name" master "$segment" up
+  ip -n "$name" address add "$four/24" dev up0
+  ip -n "$name" -6 address add "$six/64" dev up0 nodad
   ip -n "$name" link set up0 up
-  ip -n "$name" route add default via 192.0.2.1
-  ip -n "$name" -6 route add default via 2001:db8:0:2::1
+  ip -n "$name" route add default via "$net4.1"
+  ip -n "$name" -6 route add default via "$net6::1"
   export LAB_NETNS=/run/netns/$name LAB_UPLINK=no LAB_NAME=$name
   exec bash "$here/../lab/enter.sh" "$dir" bash "$here/node.sh" "$site" "$peers" "$name" "$number" "$mode" inside
 fi
@@ -24,9 +27,9 @@ fi
 mount --make-rshared /
 export LAB_SOCKET=/run/containerd/containerd.sock LAB_KUBECONFIG=$site/pki/$name.conf
 case $LAB_CIDRS in
-  *,*) ips=192.0.2.1$number,2001:db8:0:2::1$number ;;
-  *:*) ips=2001:db8:0:2::1$number ;;
-  *) ips=192.0.2.1$number ;;
+  *,*) ips=$four,$six ;;
+  *:*) ips=$six ;;
+  *) ips=$four ;;
 esac
 : "${LAB_NODE_IPS:=$ips}"
 export LAB_NODE_IPS

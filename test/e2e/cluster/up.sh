@@ -6,6 +6,8 @@
 # usage: up.sh DIR PEERS CIDRS SERVICES MODE NODE...
 #   CIDRS, SERVICES   ranges of pods and of Services, a comma between families; MODE: kube-proxy's, or none
 #   LAB_API           the API server's address, with which cluster.ts wrote the credentials
+#   LAB_ROUTER        yes: every second node is on a segment of its own, lan1, behind this machine, which forwards only
+#                     what nodes send by their own addresses
 #   DIR/pki           made by cluster.ts: tokens.csv, sa.key, NAME.conf for admin, kcm, sched, proxy and each node
 #   DIR/NODE/pid      the machine of a node, for nsenter; 192.0.2.11 and so on
 set -euo pipefail
@@ -19,6 +21,22 @@ ip link add lan0 type bridge
 ip address add 192.0.2.1/24 dev lan0
 ip -6 address add 2001:db8:0:2::1/64 dev lan0 nodad
 ip link set lan0 up
+if [ "${LAB_ROUTER:-}" = yes ]; then
+  ip link add lan1 type bridge
+  ip address add 198.51.100.1/24 dev lan1
+  ip -6 address add 2001:db8:0:3::1/64 dev lan1 nodad
+  ip link set lan1 up
+  sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+  nft -f - << 'RULES'
+table inet router {
+  chain forward {
+    type filter hook forward priority filter; policy drop
+    ip saddr { 192.0.2.0/24, 198.51.100.0/24 } ip daddr { 192.0.2.0/24, 198.51.100.0/24 } accept
+    ip6 saddr { 2001:db8:0:2::/64, 2001:db8:0:3::/64 } ip6 daddr { 2001:db8:0:2::/64, 2001:db8:0:3::/64 } accept
+  }
+}
+RULES
+fi
 
 pki=$dir/pki
 export LAB_CIDRS=$cidrs

@@ -80,7 +80,9 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const [, name] = /^\/api\/v1\/nodes\/([^/]+)\/status$/.exec(url.pathname) ?? []
   const node = nodes.get(name ?? '')
   if (node !== undefined && method === 'PATCH') {
-    node.status.conditions = JSON.parse(body).status.conditions
+    const { metadata, status: changed } = JSON.parse(body)
+    Object.assign(node.metadata, metadata)
+    Object.assign(node.status, changed)
     publish('MODIFIED', node)
     return void response.writeHead(200).end(JSON.stringify(node))
   }

@@ -39,6 +39,12 @@ for await (const line of createInterface(process.stdin)) {
     known,
     metrics,
   }
-  const result = await runRound({ ...input, isLook: true, isThorough: true, nowMs: performance.now() })
+  const result = await runRound({
+    ...input,
+    isChanged: true,
+    isLook: true,
+    isWhole: true,
+    nowMs: performance.now(),
+  })
   process.stdout.write(`${JSON.stringify(result)}\n`)
 }
