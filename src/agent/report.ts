@@ -88,7 +88,7 @@ export function openReporter({ node, open, ...parts }: ReporterParts): Reporter 
   const [events, conditions] = [openSender(parts, mostServerErrors), openSender(parts, Number.POSITIVE_INFINITY)]
   const take = openBucket()
   let dropped = 0
-  let clearedUid: string | undefined
+  const written = new Map<string, string>()
 
   const report: Reporter['report'] = (type, problems, isStill) => {
     if (problems.length === 0) return
@@ -103,35 +103,28 @@ export function openReporter({ node, open, ...parts }: ReporterParts): Reporter 
     if (lost === 0 && dropped > 0) log('info', 'events are sent again', { dropped })
     dropped = lost === 0 ? 0 : dropped + lost
   }
-  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
-    if (clearedUid === uid) return
-    clearedUid = uid
-    if (networkUnavailable === 'False') return
+  /** Once for each key. */
+  const write = (what: string, key: string, body: object) => {
+    if (written.get(what) === key) return
+    written.set(what, key)
     conditions.send(async () => {
       try {
-        await clearNetworkUnavailable(open(), node)
+        await patchNode(open(), node, body)
       } catch (error) {
         // The Node is missing, or the right to it: the next round asks again.
-        if (isFinal(error)) clearedUid = undefined
+        if (isFinal(error)) written.delete(what)
         throw error
       }
     })
   }
-  let published: string | undefined
+  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
+    if (networkUnavailable === 'False') written.set('condition', uid)
+    else write('condition', uid, { status: { conditions: [networkAvailable()] } })
+  }
   const publish: Reporter['publish'] = ({ uid, publishedSubnets }, subnets) => {
-    const key = `${uid} ${subnets}`
     // Others may remove the annotation later.
-    if (publishedSubnets === subnets) published = undefined
-    if (published === key || publishedSubnets === subnets) return
-    published = key
-    conditions.send(async () => {
-      try {
-        await patchNode(open(), node, { metadata: { annotations: { [subnetsAnnotation]: subnets } } })
-      } catch (error) {
-        if (isFinal(error)) published = undefined
-        throw error
-      }
-    })
+    if (publishedSubnets === subnets) written.delete('subnets')
+    else write('subnets', `${uid} ${subnets}`, { metadata: { annotations: { [subnetsAnnotation]: subnets } } })
   }
   return { report, clearCondition, publish }
 }
@@ -193,10 +186,10 @@ function isFinal(error: unknown): boolean {
 
 const component = 'trestle-agent'
 
-/** Sets NodeNetworkUnavailable (core/v1) to False. Throws ApiError. */
-async function clearNetworkUnavailable(access: Access, node: string): Promise<void> {
+/** The condition NodeNetworkUnavailable (core/v1). */
+function networkAvailable() {
   const now = new Date().toISOString()
-  const condition = {
+  return {
     type: 'NetworkUnavailable',
     status: 'False',
     reason: 'TrestleAgentIsUp',
@@ -204,7 +197,6 @@ async function clearNetworkUnavailable(access: Access, node: string): Promise<vo
     lastTransitionTime: now,
     lastHeartbeatTime: now,
   }
-  await patchNode(access, node, { status: { conditions: [condition] } })
 }
 
 /** The right to a Node's status includes its annotations (kubernetes pkg/registry/core/node/strategy.go). */
