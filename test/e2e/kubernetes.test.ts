@@ -68,6 +68,9 @@ describe.skipIf(missing().length > 0)('the network tests of Kubernetes', { timeo
     const lines = (await readFile('test/e2e/kubernetes-tests-left-out.txt', 'utf8')).split('\n')
     const leftOut = lines.filter((line) => line !== '' && !line.startsWith('#'))
     if (!wish.includes(' dual')) leftOut.push(String.raw`\[Feature:IPv6DualStack\]`)
+    // It wants a pod to see a node's own address after a masquerade. Behind a router that is the overlay's, through which
+    // the answer has to come back; so it is with every overlay whose device has an address.
+    if (hasRouter) leftOut.push('NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes')
     const skip = leftOut.join('|')
     const focus = process.env['TRESTLE_TEST_FOCUS'] ?? String.raw`\[sig-network\]`
     const report = process.env['TRESTLE_TEST_REPORT'] ?? scratch
