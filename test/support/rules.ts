@@ -5,7 +5,7 @@
 export type TableFamily = 'inet' | 'bridge'
 
 /** It is in the comment of each rule. */
-const rulesetVersion = 100
+const rulesetVersion = 101
 
 /** The rules of each chain by their names. */
 const ruleNames: Readonly<Record<TableFamily, Readonly<Record<string, readonly string[]>>>> = {
@@ -14,11 +14,13 @@ const ruleNames: Readonly<Record<TableFamily, Readonly<Record<string, readonly s
     hostports: ['loopback6', 'port4', 'port6', 'anyport4', 'anyport6'],
     prerouting: ['loopback4', 'local'],
     output: ['local-out'],
-    forward: ['itself4', 'itself6', 'fence'],
+    overlay: ['stranger4', 'stranger6'],
+    forward: ['outer4', 'outer6', 'itself4', 'itself6', 'fence'],
     postrouting: [
       ...['hairpin4', 'hairpin6', 'self4', 'self6', 'from-loopback', 'all4', 'all6'],
       ...['peer4', 'peer6', 'masquerade4', 'masquerade6', 'masqhost4', 'masqhost6'],
     ],
+    encapsulated: ['unmark-overlay'],
   },
   bridge: { prerouting: ['spoof'] },
 }

@@ -221,7 +221,9 @@ describe('two nodes on one segment', () => {
     await until(() => stream.isBack(), 'the stream')
     stream.close()
     expect(stream.broken()).toBeUndefined()
-    expect(stream.longestMs()).toBeLessThan(1000)
+    // Strict rp_filter drops what comes by the way that this node has left, until the other has left it, too.
+    const mostMs = process.env['TRESTLE_TEST_NODE'] === 'docker' ? 15_000 : 1000
+    expect(stream.longestMs()).toBeLessThan(mostMs)
     expect(one.files.configuration().plugins[0].mtu).toBe(1464)
   })
 

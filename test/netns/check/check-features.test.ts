@@ -108,6 +108,8 @@ describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
       what: 'the rule of ingressPolicy is gone',
       lines: ['nft flush chain inet trestle forward'],
       said: [
+        /^nft rule "trestle \d+ outer4" is missing from forward$/,
+        /^nft rule "trestle \d+ outer6" is missing from forward$/,
         /^nft rule "trestle \d+ itself4" is missing from forward$/,
         /^nft rule "trestle \d+ itself6" is missing from forward$/,
         /^nft rule "trestle \d+ fence" is missing from forward$/,
