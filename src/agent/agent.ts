@@ -47,7 +47,7 @@ interface Life {
 
 /** Runs until the signal; routes, rules and files stay. Throws CniError 50 without an API server's address. */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
-  const known: Known = { since: new Map(), refused: [], slow: [], fullRanges: [] }
+  const known: Known = { kept: new Set(), since: new Map(), refused: [], slow: [], fullRanges: [] }
   const metrics = openMetrics(TRESTLE_VERSION, () => poolUse(settings.network, known.decision?.own ?? []))
   const openApi = () => openAccess(settings.access)
   const { server, source } = openApi()

@@ -61,16 +61,19 @@ export async function changeDevice(run: Run, lines: readonly (readonly string[])
   })
 }
 
-/** What the rules have to know: ranges and addresses of the cluster, and the port of the overlay. */
+/**
+ * What the rules have to know: ranges and addresses of the cluster, and the port of the overlay. `earlier`: further ranges of
+ * pods here; `kept`: of other nodes.
+ */
 export function clusterOf(
   { own, peers }: Pick<ClusterDecision, 'own' | 'peers'>,
-  earlier: readonly Range[],
+  { earlier, kept }: { readonly earlier: readonly Range[]; readonly kept: readonly Range[] },
   overlay: OverlaySettings,
 ): Cluster {
   const addresses = peers.flatMap((peer) => peer.addresses.map(({ text }) => text))
   return {
     pods: [...own, ...earlier].map(({ text }) => text),
-    peers: peers.flatMap((peer) => peer.ranges.map(({ text }) => text)).sort(),
+    peers: [...new Set([...peers.flatMap(({ ranges }) => ranges), ...kept].map(({ text }) => text))].sort(),
     addresses: [...new Set(addresses)].sort(),
     ...(overlay.when === 'never' ? {} : { overlay: { port: overlay.port, link: overlayLink } }),
   }

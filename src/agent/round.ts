@@ -33,7 +33,7 @@ import type { ClusterNode } from './nodes.ts'
 import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
 import { onHost, settleProgram } from './program.ts'
 import { log } from './report.ts'
-import { changeRoutes, type LookedRoutes, lookAtRoutes, readSigns, routeChanges } from './routes.ts'
+import { changeRoutes, type KernelRoute, type LookedRoutes, lookAtRoutes, readSigns, routeChanges } from './routes.ts'
 import type { AgentMode, Settings } from './settings.ts'
 
 /** What a round leaves for the next one, in memory alone. */
@@ -42,6 +42,8 @@ export interface Known {
   signs?: string | undefined
   looked?: LookedRoutes
   decision?: ClusterDecision
+  /** Routes that nobody wants, and that stay (routesToKeep). */
+  kept: ReadonlySet<KernelRoute>
   /** When routes to Nodes that vanished were seen first (milliseconds). */
   since: ReadonlyMap<string, number>
   template?: LookedTemplate
@@ -214,7 +216,8 @@ async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode
   if (decision !== undefined && looked !== undefined) {
     const refused = await settleOverlay(input, decision, looked)
     known.refused = [...refused, ...(await settleRoutes(input, decision, looked, ownNode === undefined))]
-    const cluster = clusterOf(decision, pods.earlier, settings.overlay)
+    const kept = [...known.kept].map(({ range }) => range)
+    const cluster = clusterOf(decision, { earlier: pods.earlier, kept }, settings.overlay)
     if (ownNode !== undefined && (await setCluster(cluster, () => open(settings)))) known.signs = undefined
   }
   if (input.isLook) await repair(input)
@@ -232,7 +235,7 @@ function decide(
   const allowOverlap = known.template?.good?.own['allowOverlap'] === true
   const facts = { self, nodes, here, bounds, earlier, overlay, isCloudRouted, allowOverlap, isRouted: mode === 'ptp' }
   const decision = decideCluster({ ...facts, apiServer: addressOfServer(apiServer) })
-  known.since = routesToKeep(routes, decision, { since: known.since, nowMs, bounds }).since
+  Object.assign(known, routesToKeep(routes, decision, { since: known.since, nowMs, bounds }))
   return decision
 }
 
@@ -273,7 +276,7 @@ async function settleOverlay(
 
 /** `isStale`: no list has this node now: only routes that are missing are made. */
 async function settleRoutes(
-  { settings, known, metrics, nowMs }: RoundInput,
+  { settings, known, metrics }: RoundInput,
   decision: ClusterDecision,
   { routes }: LookedRoutes,
   isStale: boolean,
@@ -281,8 +284,7 @@ async function settleRoutes(
   const { wanted } = decision
   metrics.routes.set(wanted.length)
   metrics.overlayRoutes.set(wanted.filter(({ way }) => way.kind === 'overlay').length)
-  const { kept } = routesToKeep(routes, decision, { since: known.since, nowMs, bounds: settings.clusterRanges })
-  const all = routeChanges(routes, wanted, kept)
+  const all = routeChanges(routes, wanted, known.kept)
   const changes = isStale ? all.filter(({ words }) => words[1] === 'replace') : all
   if (changes.length > 0) known.signs = undefined
   const refusals = await changeRoutes(open(settings).machine.ask, changes)

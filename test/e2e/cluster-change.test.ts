@@ -149,16 +149,13 @@ describe.skipIf(missing.length > 0)('a cluster that changes', { timeout: 900_000
     )
   })
 
-  it('forgets the routes of a node that is gone', async () => {
+  it('keeps the routes of a node that is gone, for ten minutes: it may be registered again', async () => {
     await stopKubelet(cluster, 'node3')
-    const three = (await podOn('node3')).addresses
-    await cluster.kubectl('delete', 'node', 'node3', '--wait')
     const routes = async () => await cluster.must('node1', 'ip route show proto 116; ip -6 route show proto 116')
-    await vi.waitFor(async () => expect((await routes()).trim().split('\n')).toHaveLength(2), {
-      timeout: 30_000,
-      interval: 200,
-    })
-    expect(three).toHaveLength(2)
+    const before = await routes()
+    await cluster.kubectl('delete', 'node', 'node3', '--wait')
+    await sleep(10_000)
+    expect(await routes()).toBe(before)
   })
 })
 

@@ -75,19 +75,25 @@ describe('deviceChanges', () => {
 describe('clusterOf', () => {
   const other = node('b', ['10.0.3.0/24'], ['192.0.2.3', '192.0.2.2'], { created: '2030' })
   it('has the ranges and addresses of all nodes, in one order, and the overlay', () => {
-    const cluster = clusterOf(decide([other, self, two]), [range('10.0.7.0/24')], overlay)
+    const cluster = clusterOf(
+      decide([other, self, two]),
+      { earlier: [range('10.0.7.0/24')], kept: [range('10.0.8.0/24')] },
+      overlay,
+    )
     expect(cluster).toEqual({
       pods: ['10.0.1.0/24', 'fd00:1::/64', '10.0.7.0/24'],
-      peers: ['10.0.2.0/24', '10.0.3.0/24', 'fd00:2::/64'],
+      peers: ['10.0.2.0/24', '10.0.3.0/24', '10.0.8.0/24', 'fd00:2::/64'],
       addresses: ['192.0.2.2', '192.0.2.3', '2001:db8::2'],
       overlay: { port: 4790, link: 'trestle0' },
     })
     expect(readCluster(JSON.stringify(cluster))).toEqual(cluster)
-    expect(clusterOf(decide([self, other, two]), [range('10.0.7.0/24')], overlay)).toEqual(cluster)
+    expect(
+      clusterOf(decide([self, other, two]), { earlier: [range('10.0.7.0/24')], kept: [range('10.0.8.0/24')] }, overlay),
+    ).toEqual(cluster)
   })
 
   it('has no overlay where there is none', () => {
-    const cluster = clusterOf(decide([self]), [], { ...overlay, when: 'never' })
+    const cluster = clusterOf(decide([self]), { earlier: [], kept: [] }, { ...overlay, when: 'never' })
     expect(cluster).toEqual({ pods: ['10.0.1.0/24', 'fd00:1::/64'], peers: [], addresses: [] })
     expect(readCluster(JSON.stringify(cluster))).toEqual(cluster)
   })
