@@ -138,7 +138,7 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   life.startedMs = undefined
 }
 
-/** Problems that are old enough to be reported. A failed round has not seen all: what it does not tell of is not over. */
+/** Problems that are old enough to be reported. */
 function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   const { ripe, seen } = ripeProblems(problems, {
     self: life.settings.node,
@@ -149,21 +149,24 @@ function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   return ripe
 }
 
-/** News in the log and to the API server: the condition once, the subnets where they change, and events. */
+/**
+ * What is new, in the log and to the API server: the condition once, the subnets where they change, and events. A failed
+ * round has not seen everything: what it does not name is not over.
+ */
 function report(life: Life, { isDone, problems, failures }: RoundResult): void {
   const { settings, reporter, known } = life
-  const { begun, over } = changedProblems(life.problems, problems)
+  const { appeared, over } = changedProblems(life.problems, problems)
   const ended = failures.length > 0 ? [] : over
-  for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
+  for (const { id, node, text } of appeared) log('warning', text, { problem: id, node })
   for (const { id, node, text } of ended) log('info', `over: ${text}`, { problem: id, node })
-  life.problems = failures.length > 0 ? [...life.problems, ...begun] : problems
-  if (begun.length > 0 || ended.length > 0) keepForDoctor(life.problems)
+  life.problems = failures.length > 0 ? [...life.problems, ...appeared] : problems
+  if (appeared.length > 0 || ended.length > 0) keepForDoctor(life.problems)
   const own = life.watch.nodes.get(settings.node)
   if (own !== undefined && known.decision !== undefined && settings.overlay.when === 'auto')
     reporter.publish(own, known.decision.subnets.map(({ text }) => text).join(' '))
   if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
-  const isThere = (problem: Problem) => changedProblems(life.problems, [problem]).begun.length === 0
-  reporter.report('Warning', begun, isThere)
+  const isThere = (problem: Problem) => changedProblems(life.problems, [problem]).appeared.length === 0
+  reporter.report('Warning', appeared, isThere)
   reporter.report('Normal', ended, (problem) => !isThere(problem))
 }
 

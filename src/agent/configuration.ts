@@ -185,7 +185,8 @@ export function otherConfigurations({ node, confDir, confName }: Settings): read
   const names = namesIn(confDir).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName)
   const [first] = [...names].sort()
   if (first === undefined) return []
-  const text = `${confDir} has ${names.sort().join(', ')} before ${confName}: the runtime uses ${first}; remove what is not wanted`
+  const found = `${confDir} has ${names.sort().join(', ')} before ${confName}`
+  const text = `${found}: the runtime uses ${first}; remove what is not wanted`
   return [{ id: 'OtherConfiguration', node, text }]
 }
 

@@ -30,7 +30,7 @@ export const log: Log = (level, message, fields = {}) => {
 export function changedProblems(before: readonly Problem[], now: readonly Problem[]) {
   const [old, current] = [before, now].map((problems) => new Set(problems.map(keyOf)))
   return {
-    begun: now.filter((problem) => !old?.has(keyOf(problem))),
+    appeared: now.filter((problem) => !old?.has(keyOf(problem))),
     over: before.filter((problem) => !current?.has(keyOf(problem))),
   }
 }

@@ -82,7 +82,7 @@ export interface RoundResult {
 /** The text of /readyz until a whole list was read. */
 export const notListed = 'waiting for the API server to list the nodes'
 
-/** Never rejects. */
+/** A step that fails is one of `failures`. Throws only where the state directory cannot be read: the agent starts again. */
 export async function runRound(input: RoundInput): Promise<RoundResult> {
   const { settings, nodes, known } = input
   const failures: string[] = []
@@ -106,10 +106,10 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     if (input.isLook) known.signs = signs
     await attempt('routes', async () => {
       known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
+      if (nodes !== undefined && ownNode !== undefined)
+        known.decision = decide(input, [...nodes.values()], known.looked, pods)
       return []
     })
-    if (nodes !== undefined && ownNode !== undefined && known.looked !== undefined)
-      known.decision = decide(input, [...nodes.values()], known.looked, pods)
     await attempt('network', () => settleNetwork(input, pods, ownNode))
     if (input.isLook)
       await attempt('pools', async () => {
@@ -166,10 +166,9 @@ function lookAtPods({ node, network, mode }: Settings, ownNode: ClusterNode | un
   const earlier = others.flatMap((text) => rangeOf(text) ?? []).filter(hasPods)
   if (live.length === 0) return { mode, earlier: [], isOver: true, isSetUp, problems: [] }
   const problems: Problem[] = []
-  const moved =
-    earlier.length === 0
-      ? undefined
-      : `pods here have addresses of ${earlier.map(({ text }) => text).join(' and ')}: new ones of ${own.join(', ')} are refused beside them: ${drainText}`
+  const theirs = earlier.map(({ text }) => text).join(' and ')
+  const refusal = `new ones of ${own.join(', ')} are refused beside them: ${drainText}`
+  const moved = earlier.length === 0 ? undefined : `pods here have addresses of ${theirs}: ${refusal}`
   if (moved !== undefined) problems.push({ id: 'MovedPodCIDR', node, text: moved })
   const lived = modeOf(known)
   if (lived !== mode) {

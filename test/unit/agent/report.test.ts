@@ -18,9 +18,9 @@ const problem = (about: string, what = 'x'): Problem => ({ id: 'NoPodCIDR', node
 describe('problems', () => {
   it('begin and are over, and nothing is told of what goes on', () => {
     const [a, b, c] = ['a', 'b', 'c'].map((name) => problem(name)) as [Problem, Problem, Problem]
-    expect(changedProblems([a, b], [b, c])).toEqual({ begun: [c], over: [a] })
+    expect(changedProblems([a, b], [b, c])).toEqual({ appeared: [c], over: [a] })
     const other = problem('b', 'y')
-    expect(changedProblems([b], [other])).toEqual({ begun: [other], over: [b] })
+    expect(changedProblems([b], [other])).toEqual({ appeared: [other], over: [b] })
   })
 
   it('of the own node are told at once, another’s when it has lasted, anew when it was over', () => {
