@@ -40,8 +40,12 @@ interface Asked {
   readonly method: string
   readonly url: string
   readonly type: string
-  // biome-ignore lint/suspicious/noExplicitAny: what was sent
-  readonly body: any
+  /** An event, or a patch of a Node: each test reads what it expects. */
+  readonly body: {
+    readonly message: string
+    readonly metadata: { readonly name: string; readonly annotations: Readonly<Record<string, string>> }
+    readonly status: { readonly conditions: readonly Readonly<Record<string, string>>[] }
+  }
 }
 
 /** A server that notes what it is asked, and answers as `answer` says. */
