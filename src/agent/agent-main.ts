@@ -100,7 +100,7 @@ async function removeEverything(settings: Settings): Promise<string | undefined>
     const [refused] = await changeRoutes(ask, changes)
     if (refused !== undefined) return `could not ${refused.change.why}: ${refused.text}`
     if (device !== undefined) await changeDevice(ask, [['link', 'del', overlayLink]])
-    const files = [...removeProgram(settings), ...(kept === undefined ? [] : [conflist])]
+    const files = [...(await removeProgram(settings)), ...(kept === undefined ? [] : [conflist])]
     // All tools have ended.
     removeCallFiles()
     removeStateRoot(settings.hostRoot)

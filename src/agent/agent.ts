@@ -13,14 +13,14 @@ import type { Problem } from './cluster.ts'
 import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
 import { type NodeWatch, watchNodes } from './nodes.ts'
 import { onHost } from './program.ts'
-import { changedProblems, log, openReporter, type Reporter, ripeProblems } from './report.ts'
+import { changedProblems, log, openGrace, openReporter, type Report } from './report.ts'
 import { type Known, notListed, poolUse, type RoundInput, type RoundResult, runRound } from './round.ts'
 import { type Settings, usualLookMs } from './settings.ts'
 
 declare const TRESTLE_VERSION: string
 
-/** Changes of Nodes come in bursts. */
-const burstMs = 20
+/** Between two rounds: changes of Nodes come in bursts. */
+const burstMs = 100
 
 /** A longer round is stuck: the deadlines of its calls end sooner. */
 const stuckMs = 120_000
@@ -33,15 +33,15 @@ interface Life {
   readonly signal: AbortSignal
   readonly metrics: Metrics
   readonly watch: NodeWatch
-  readonly reporter: Reporter
+  readonly tell: (report: Report) => void
   readonly known: Known
+  readonly ripen: ReturnType<typeof openGrace>
   /** Ends the wait for the next round. */
   wake: () => void
   isChanged: boolean
   startedMs: number | undefined
   failures: number
   problems: readonly Problem[]
-  seen: ReadonlyMap<string, number>
   last: RoundResult | undefined
 }
 
@@ -65,39 +65,36 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
     signal,
     metrics,
     watch: watchNodes({ open: openApi, signal, onChange, onError }),
-    reporter: openReporter({ node: settings.node, open: openApi, signal, metrics }),
+    tell: openReporter({ node: settings.node, open: openApi, signal, metrics }),
     known,
+    ripen: openGrace(settings.node),
     wake: () => undefined,
     isChanged: false,
     startedMs: undefined,
     failures: 0,
     problems: [],
-    seen: new Map(),
     last: undefined,
   }
   if (settings.listen) serveHealth(settings.listen, healthOf(life), signal)
   signal.addEventListener('abort', () => life.wake())
   collectGarbageRegularly(life)
-  const sinceMs = { look: -Infinity, whole: -Infinity }
+  const { lookMs } = settings
+  // Whoever asks for looks at a higher rate wants to see everything at each.
+  const everyWholeMs = lookMs < usualLookMs ? lookMs : Math.max(wholeMs, lookMs)
+  let [lookAtMs, wholeAtMs] = [0, 0]
   while (!signal.aborted) {
     const nowMs = performance.now()
-    const isDue = (kind: keyof typeof sinceMs, everyMs: number): boolean => {
-      if (nowMs < sinceMs[kind] + everyMs) return false
-      sinceMs[kind] = nowMs
-      return true
-    }
-    const { lookMs } = settings
-    // Whoever asks for looks at a higher rate wants to see everything at each.
-    const isWhole = isDue('whole', lookMs < usualLookMs ? lookMs : Math.max(wholeMs, lookMs))
-    await round(life, { isLook: isDue('look', lookMs), isWhole })
-    await waitForNext(life, sinceMs.look + lookMs)
+    const [isLook, isWhole] = [nowMs >= lookAtMs, nowMs >= wholeAtMs]
+    if (isLook) lookAtMs = nowMs + lookMs
+    if (isWhole) wholeAtMs = nowMs + everyWholeMs
+    await round(life, { isLook, isWhole })
+    await waitForNext(life, { lookAtMs, endedMs: performance.now() })
   }
   log('info', 'ended: the network of pods stays as it is')
 }
 
 /** Until a Node has changed, or the next look is due; after a failure some time more, for others to recover. */
-async function waitForNext(life: Life, lookAtMs: number): Promise<void> {
-  const isDue = () => life.isChanged || life.signal.aborted
+async function waitForNext(life: Life, { lookAtMs, endedMs }: Record<'lookAtMs' | 'endedMs', number>): Promise<void> {
   const wait = (ms: number) =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, Math.max(0, Math.ceil(ms)))
@@ -107,8 +104,8 @@ async function waitForNext(life: Life, lookAtMs: number): Promise<void> {
       }
     })
   if (life.failures > 0) await wait(Math.min(backoffMs(life.failures, Math.random()), life.settings.lookMs))
-  if (!isDue()) await wait(lookAtMs - performance.now())
-  if (life.isChanged && !life.signal.aborted) await wait(burstMs)
+  if (!life.isChanged && !life.signal.aborted) await wait(lookAtMs - performance.now())
+  if (life.isChanged && !life.signal.aborted) await wait(endedMs + burstMs - performance.now())
 }
 
 async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): Promise<void> {
@@ -121,7 +118,7 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   if (life.last === undefined || life.last.waitsFor === notListed) collectHeap()
   const input = { settings, nodes, apiServer, isChanged, ...due, known, metrics, nowMs: performance.now() }
   const found = await runRound(life.failures > 0 ? { ...input, isLook: true } : input)
-  const result = { ...found, problems: lasting(life, found.problems) }
+  const result = { ...found, problems: life.ripen(found.problems, performance.now()) }
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
   if (isNews || due.isWhole) collectHeap()
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
@@ -138,36 +135,19 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   life.startedMs = undefined
 }
 
-/** Problems that are old enough to be reported. */
-function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
-  const { ripe, seen } = ripeProblems(problems, {
-    self: life.settings.node,
-    nowMs: performance.now(),
-    seen: life.seen,
-  })
-  life.seen = seen
-  return ripe
-}
-
-/**
- * What is new, in the log and to the API server: the condition once, the subnets where they change, and events. A failed
- * round has not seen everything: what it does not name is not over.
- */
+/** What is new, in the log and to the API server. A failed round has not seen everything: what it does not name is not over. */
 function report(life: Life, { isDone, problems, failures }: RoundResult): void {
-  const { settings, reporter, known } = life
+  const { settings, known } = life
   const { appeared, over } = changedProblems(life.problems, problems)
   const ended = failures.length > 0 ? [] : over
   for (const { id, node, text } of appeared) log('warning', text, { problem: id, node })
   for (const { id, node, text } of ended) log('info', `over: ${text}`, { problem: id, node })
   life.problems = failures.length > 0 ? [...life.problems, ...appeared] : problems
   if (appeared.length > 0 || ended.length > 0) keepForDoctor(life.problems)
+  const subnets =
+    settings.overlay.when === 'auto' ? known.decision?.subnets.map(({ text }) => text).join(' ') : undefined
   const own = life.watch.nodes.get(settings.node)
-  if (own !== undefined && known.decision !== undefined && settings.overlay.when === 'auto')
-    reporter.publish(own, known.decision.subnets.map(({ text }) => text).join(' '))
-  if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
-  const isThere = (problem: Problem) => changedProblems(life.problems, [problem]).appeared.length === 0
-  reporter.report('Warning', appeared, isThere)
-  reporter.report('Normal', ended, (problem) => !isThere(problem))
+  life.tell({ own, isAvailable: isDone && !settings.isCloudRouted, subnets, problems: life.problems })
 }
 
 /** `trestle doctor` reads it. A full disk stops no round. */
@@ -225,15 +205,8 @@ function collectGarbageRegularly({ settings, metrics, signal }: Life): void {
   run()
 }
 
-let gc: (() => void) | undefined
+// V8 adds `gc` to contexts that are made while the flag is set (v8/src/extensions/gc-extension.h).
+setFlagsFromString('--expose-gc')
 
 /** In some 20 ms of CPU; an idle agent allocates too little for V8 to do it, and runs for the node's whole life. */
-function collectHeap(): void {
-  if (gc === undefined) {
-    // V8 adds `gc` to contexts that are made while the flag is set (v8/src/extensions/gc-extension.h).
-    setFlagsFromString('--expose-gc')
-    gc = runInNewContext('gc') as () => void
-    setFlagsFromString('--no-expose-gc')
-  }
-  gc()
-}
+const collectHeap = runInNewContext('gc') as () => void

@@ -3,6 +3,7 @@
 // from the kubelet's kubeconfig, else from the pod's environment; the identity is the ServiceAccount's alone, since the
 // kubelet's credentials have no right to list nodes. Neither Service nor DNS nor kube-proxy is needed.
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import * as http from 'node:http'
 import * as https from 'node:https'
@@ -121,26 +122,18 @@ interface ApiRequest {
   readonly type?: string
 }
 
-/**
- * A failed request. `status`: 0 without an answer. `retryAfterMs`: the wait that the server asks for. `isCut`: the
- * connection was closed within a good answer.
- */
+/** A failed request. `status`: 0 without an answer. */
 export class ApiError extends Error {
   readonly status: number
-  readonly retryAfterMs: number
-  isCut = false
-  constructor(message: string, status = 0, retryAfterMs = 0) {
+  constructor(message: string, status = 0) {
     super(message)
     this.name = 'ApiError'
     this.status = status
-    this.retryAfterMs = retryAfterMs
   }
 }
 
-/** The way to read an answer in chunks. */
-interface Reading {
-  /** Receives a chunk; an exception ends the request. */
-  readonly onChunk: (chunk: Buffer) => void
+/** Bounds on a request. */
+interface Bounds {
   /** The longest silence, in milliseconds; `deadlineMs`: of the whole request. */
   readonly silenceMs: number
   readonly deadlineMs?: number
@@ -149,11 +142,8 @@ interface Reading {
 
 const deadlineMs = 20_000
 
-/** Above any object: etcd takes 1.5 MiB (--max-request-bytes), of which JSON may make six bytes each. */
-const mostBytes = 16 * 1024 * 1024
-
-/** The status of an answer that was longer (RFC 9110, 15.5.14). */
-export const tooLarge = 413
+/** Of an answer or a line: above any object, since etcd takes 1.5 MiB (--max-request-bytes). */
+const mostCharacters = 32 * 1024 * 1024
 
 /**
  * A watch sends nothing, so only the kernel notices a vanished server or a forgotten connection of a load balancer:
@@ -165,75 +155,75 @@ const keepAliveMs = 15_000
 export async function askApi(
   access: Access,
   request: ApiRequest,
-  bounds: Omit<Reading, 'onChunk'> = { silenceMs: deadlineMs, deadlineMs },
+  bounds: Bounds = { silenceMs: deadlineMs, deadlineMs },
 ): Promise<unknown> {
-  const { onChunk, text } = collector()
-  await readApi(access, request, { ...bounds, onChunk })
+  const text = await wholeOf(readApi(access, request, bounds))
   try {
-    return JSON.parse(text())
+    return JSON.parse(text)
   } catch {
     throw new ApiError(`${request.method} ${request.path}: the answer is no JSON`)
   }
 }
 
-/** Hands the answer to `onChunk` in chunks, and resolves at its end. Throws ApiError, also for errors of `onChunk`. */
-export async function readApi(access: Access, request: ApiRequest, reading: Reading): Promise<void> {
+/** A good answer's text, in pieces as they come. Throws ApiError. */
+export async function* readApi(access: Access, request: ApiRequest, bounds: Bounds): AsyncGenerator<string> {
   const { method, path, body, type = 'application/json' } = request
   const url = new URL(`${access.server}${path}`)
   const text = body === undefined ? undefined : JSON.stringify(body)
   const headers = { Accept: 'application/json', ...(text === undefined ? {} : { 'Content-Type': type }) }
-  const options = await access.connect({ method, headers, timeout: reading.silenceMs })
-  const signals = [
-    reading.signal,
-    reading.deadlineMs === undefined ? undefined : AbortSignal.timeout(reading.deadlineMs),
-  ]
-  const signal = AbortSignal.any(signals.filter((each) => each !== undefined))
-  await new Promise<void>((resolve, reject) => {
-    let isAnswered = false
-    const failed = (error: NodeJS.ErrnoException) => {
-      const failure = new ApiError(`${method} ${url.pathname}: ${error.message}`)
-      reject(Object.assign(failure, { isCut: isAnswered && error.code === 'ECONNRESET' }))
-    }
-    const door = url.protocol === 'http:' ? http : https
-    const sent = door.request(url, { ...options, signal }, (response) => {
-      const { statusCode = 0, headers } = response
-      const isGood = statusCode >= 200 && statusCode < 300
-      isAnswered = isGood
-      const { onChunk, text: answer } = isGood ? { onChunk: reading.onChunk, text: () => '' } : collector()
-      response.on('error', failed)
-      response.on('data', (chunk: Buffer) => {
-        try {
-          onChunk(chunk)
-        } catch (error) {
-          reject(
-            error instanceof ApiError ? error : new ApiError(`${method} ${url.pathname}: ${(error as Error).message}`),
-          )
-          sent.destroy()
-        }
-      })
-      response.on('end', () => {
-        if (isGood) return resolve()
-        const message = `${method} ${url.pathname}: ${statusCode} ${reason(answer())}`
-        reject(new ApiError(message, statusCode, waitOf(headers)))
-      })
+  const silent = new AbortController()
+  const tooLong = new Error(`nothing came for ${bounds.silenceMs / 1000} s`)
+  const timer = setTimeout(() => silent.abort(tooLong), bounds.silenceMs)
+  const deadline = bounds.deadlineMs === undefined ? undefined : AbortSignal.timeout(bounds.deadlineMs)
+  const signal = AbortSignal.any([silent.signal, bounds.signal, deadline].filter((each) => each !== undefined))
+  let cause: unknown
+  try {
+    const sent = (url.protocol === 'http:' ? http : https).request(url, {
+      ...(await access.connect({ method, headers })),
+      signal,
     })
     sent.on('socket', (socket) => socket.setKeepAlive(true, keepAliveMs))
-    sent.on('timeout', () => sent.destroy(new Error(`nothing came for ${reading.silenceMs / 1000} s`)))
-    sent.on('error', failed)
+    // Where the answer is read says only that it broke off.
+    sent.on('error', (error) => {
+      cause ??= error
+    })
     sent.end(text)
-  })
+    const [response] = (await once(sent, 'response')) as [http.IncomingMessage]
+    response.setEncoding('utf8')
+    const { statusCode = 0 } = response
+    if (statusCode < 200 || statusCode > 299)
+      throw new ApiError(`${method} ${url.pathname}: ${statusCode} ${reason(await wholeOf(response))}`, statusCode)
+    for await (const piece of response) {
+      timer.refresh()
+      yield piece as string
+    }
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    const { message } = (signal.reason ?? cause ?? error) as Error
+    throw new ApiError(`${method} ${url.pathname}: ${message}`)
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
-/** Collects the chunks of a whole answer. */
-function collector() {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  const onChunk = (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > mostBytes) throw new ApiError(`an answer of more than ${mostBytes} bytes`, tooLarge)
-    chunks.push(chunk)
+async function wholeOf(pieces: AsyncIterable<string>): Promise<string> {
+  let text = ''
+  for await (const piece of pieces) {
+    text += piece
+    if (text.length > mostCharacters) throw new ApiError(`an answer of more than ${mostCharacters} characters`)
   }
-  return { onChunk, text: () => Buffer.concat(chunks).toString('utf8') }
+  return text
+}
+
+/** The lines of a watch, each a JSON document. Throws ApiError for a long one. */
+export async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+  let rest = ''
+  for await (const piece of pieces) {
+    const lines = `${rest}${piece}`.split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > mostCharacters) throw new ApiError(`more than ${mostCharacters} characters in one line`)
+    for (const line of lines) if (line.trim() !== '') yield line
+  }
 }
 
 /** The message of a Status, on one line. */
@@ -242,46 +232,12 @@ function reason(answer: string): string {
   return typeof message === 'string' ? message.replace(/\s+/g, ' ').slice(0, 300) : ''
 }
 
-/** Retry-After in seconds (RFC 9110, 10.2.3); API servers do not use its form as a date. */
-function waitOf(headers: http.IncomingHttpHeaders): number {
-  const seconds = Number(headers['retry-after'])
-  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0
-}
-
-// Reads a watch: a JSON document a line, in chunks that may end within a line.
-
-const lineFeed = 0x0a
-
-/** Hands the JSON of each whole line to `onLine`. Throws SyntaxError for an invalid line, RangeError for a long one. */
-export function lineReader(onLine: (line: unknown) => void): (chunk: Buffer) => void {
-  const begun: Buffer[] = []
-  let bytes = 0
-  return (chunk) => {
-    let from = 0
-    for (let end = chunk.indexOf(lineFeed); end !== -1; end = chunk.indexOf(lineFeed, from)) {
-      const text = Buffer.concat([...begun.splice(0), chunk.subarray(from, end)]).toString('utf8')
-      bytes = 0
-      from = end + 1
-      if (text.trim() !== '') onLine(JSON.parse(text))
-    }
-    const rest = chunk.subarray(from)
-    bytes += rest.length
-    if (bytes > mostBytes) throw new RangeError(`more than ${mostBytes} bytes in one line`)
-    if (rest.length > 0) begun.push(rest)
-  }
-}
-
 // How long to wait before the API server is asked again. Thousands of agents ask one server: none in step with others.
 
 const firstMs = 500
 const longestMs = 30_000
 
-/**
- * Milliseconds to wait after `failures` failures in a row. `chance`: 0 to 1. `askedMs`: Retry-After, where it was said.
- */
-export function backoffMs(failures: number, chance: number, askedMs = 0): number {
-  const most = Math.min(longestMs, firstMs * 2 ** Math.min(failures, 16))
-  const waited = most * (0.5 + chance / 2)
-  // A server that asks for an hour is not believed: the node would be blind for as long.
-  return Math.max(waited, Math.min(askedMs, 2 * longestMs))
+/** Milliseconds to wait after `failures` failures in a row. `chance`: 0 to 1. */
+export function backoffMs(failures: number, chance: number): number {
+  return Math.min(longestMs, firstMs * 2 ** Math.min(failures, 16)) * (0.5 + chance / 2)
 }

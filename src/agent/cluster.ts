@@ -3,18 +3,17 @@
 // Pure: the same nodes, routes and options give the same decision, in whatever order they came.
 
 import { isPodLinkName } from '../drivers/names.ts'
-import {
-  ClaimedRanges,
-  includes,
-  isSpecial,
-  isWithin,
-  type NodeAddress,
-  overlaps,
-  parseAddress,
-  type Range,
-} from './node-ranges.ts'
+import { ClaimedRanges, includes, isSpecial, isWithin, type NodeAddress, overlaps, type Range } from './node-ranges.ts'
 import type { ClusterNode } from './nodes.ts'
-import { isOwnRoute, type KernelRoute, overlayLink, routeMetric, type WantedRoute, type Way } from './routes.ts'
+import {
+  isOwnRoute,
+  type KernelRoute,
+  overlayLink,
+  routeByGateway,
+  routeByOverlay,
+  routeMetric,
+  unreachableRoute,
+} from './routes.ts'
 import type { OverlaySettings } from './settings.ts'
 
 /** What a person has to do something about. docs/kubernetes.md has each id with its cure. */
@@ -69,7 +68,7 @@ export interface ClusterDecision {
   /** For new pods, in the cluster's order of families. */
   readonly own: readonly Range[]
   readonly peers: readonly Peer[]
-  readonly wanted: readonly WantedRoute[]
+  readonly wanted: readonly KernelRoute[]
   /** Bytes that a packet to any peer may have; undefined without peers. */
   readonly mtu?: number
   /** Bytes that the overlay carries to each peer. */
@@ -90,38 +89,40 @@ export function decideCluster(facts: ClusterFacts): ClusterDecision {
   const problems: Problem[] = []
   const judging: Judging = { facts, ownNode, subnets, claimed, problems, owners: ownersOf(nodes) }
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
-  const own = ownNode === undefined ? [] : readOwnRanges(ownNode, facts, subnets, problems)
+  const own = ownNode === undefined ? [] : judgeRanges(ownNode, judging)
   // The widest first: each of them may hold pods of this node.
   for (const range of [...own, ...earlier].sort((a, b) => a.prefixLength - b.prefixLength))
     if (claimed.overlapping(range) === undefined) claimed.add({ node: self, range })
   const others = nodes.filter(({ name }) => name !== self)
-  const claims = others.map((node) => claimRanges(node, judging))
+  const claims = others.map((node) => {
+    const ranges = judgeRanges(node, judging)
+    for (const range of ranges) claimed.add({ node: node.name, range })
+    return ranges
+  })
   const peers = others.map((node, at): Peer => {
     return { name: node.name, ranges: claims[at] ?? [], addresses: usableAddresses(node, judging) }
   })
   if (ownNode !== undefined) usableAddresses(ownNode, judging)
-  const wanted: WantedRoute[] = []
+  const wanted: KernelRoute[] = []
   if (!isCloudRouted) {
     const table = tableOf(here.routes)
     for (const [at, peer] of peers.entries()) {
       for (const range of peer.ranges) {
-        const way = wayTo(peer, range, { overlay: facts.overlay, ownNode, node: others[at], table })
-        if ('id' in way) problems.push(way)
-        else if (way.kind !== 'left') wanted.push({ range, way })
+        const route = routeTo(peer, range, { overlay: facts.overlay, ownNode, node: others[at], table })
+        if (route === undefined) continue
+        if ('id' in route) problems.push(route)
+        else wanted.push(route)
       }
     }
     // What is for no pod of this node goes nowhere, in place of round and round.
     const isCut = (range: Range) => subnets.some((each) => each.isOfLink && overlapsWrongly(range, each, facts))
-    if (isRouted)
-      for (const range of [...own, ...earlier]) if (!isCut(range)) wanted.push({ range, way: { kind: 'unreachable' } })
+    if (isRouted) for (const range of [...own, ...earlier]) if (!isCut(range)) wanted.push(unreachableRoute(range))
   }
-  const mtu = smallestMtu(wanted, here)
   return {
     own,
     peers,
     wanted,
-    ...(mtu === undefined ? {} : { mtu }),
-    overlayMtu: overlayMtu(peers, here),
+    ...mtusFor(peers, wanted, here),
     subnets: subnets.filter(({ isOfLink }) => isOfLink).map(({ range }) => range),
     isYounger: problems.some(({ id, node }) => id === 'OverlappingPodCIDR' && node === self),
     problems,
@@ -161,47 +162,6 @@ function isOfPods(dev: string | undefined): boolean {
   return dev !== undefined && (/^cni\d+(?:\.\d+)?$/.test(dev) || isPodLinkName(dev) || dev === overlayLink)
 }
 
-/** The ranges of this node that pods can have addresses of. */
-function readOwnRanges(
-  { name: node, ranges }: ClusterNode,
-  facts: ClusterFacts,
-  subnets: readonly Subnet[],
-  problems: Problem[],
-): readonly Range[] {
-  const own: Range[] = []
-  if (ranges.length === 0)
-    problems.push({ id: 'NoPodCIDR', node, text: 'the node has no podCIDR: its pods get no network' })
-  for (const { text, range } of ranges) {
-    const wrong = typeof range === 'string' ? range : unfitForPods(range, own, facts)
-    if (wrong !== undefined || typeof range === 'string') {
-      problems.push({ id: 'BadPodCIDR', node, text: `podCIDR ${JSON.stringify(text)} ${wrong}` })
-      continue
-    }
-    own.push(range)
-    const subnet = overlapping(range, subnets, facts)
-    if (subnet !== undefined)
-      problems.push({
-        id: 'OverlapsHost',
-        node,
-        text: `podCIDR ${range.text} ${overlapText(subnet)}: pods get no network`,
-      })
-    if (facts.bounds.length > 0 && !facts.bounds.some((bound) => isWithin(range, bound)))
-      problems.push({
-        id: 'BeyondClusterCIDR',
-        node,
-        text: `podCIDR ${range.text} is not in --cluster-cidr: others do not route it`,
-      })
-  }
-  return own
-}
-
-function unfitForPods(range: Range, before: readonly Range[], { apiServer }: ClusterFacts): string | undefined {
-  // A gateway, a pod, and for IPv4 the first and last address.
-  if ((range.family === 6 ? 128 : 32) - range.prefixLength < 2) return 'has no room for pods'
-  if (before.some(({ family }) => family === range.family)) return `is a second range of IPv${range.family}`
-  return apiServer && includes(range, apiServer) ? `has the API server's address ${apiServer.text} in it` : undefined
-}
-
 function overlapping(range: Range, subnets: readonly Subnet[], facts: ClusterFacts): Subnet | undefined {
   return facts.allowOverlap ? undefined : subnets.find((subnet) => overlapsWrongly(range, subnet, facts))
 }
@@ -210,10 +170,6 @@ function overlapping(range: Range, subnets: readonly Subnet[], facts: ClusterFac
 function overlapsWrongly(range: Range, { range: subnet, isOfLink }: Subnet, { allowOverlap }: ClusterFacts): boolean {
   const mayBeWider = allowOverlap || !isOfLink
   return overlaps(subnet, range) && !(mayBeWider && subnet.prefixLength < range.prefixLength)
-}
-
-function overlapText({ range, dev }: Subnet): string {
-  return `overlaps ${range.text} of ${dev}`
 }
 
 /** What Nodes are judged by. `owners`: which Node has an address, the elder one of two. */
@@ -233,34 +189,53 @@ function ownersOf(nodes: readonly ClusterNode[]): ReadonlyMap<string, ClusterNod
   return owners
 }
 
-/** Another node's ranges that are nobody else's. */
-function claimRanges(node: ClusterNode, { facts, ownNode, subnets, claimed, problems }: Judging): readonly Range[] {
-  const tell = (id: Problem['id'], text: string) => problems.push({ id, node: node.name, text })
-  if (node.ranges.length === 0) tell('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')
-  const ranges: Range[] = []
+/** Ranges that pods of the node can have addresses of: its own with any fault that leaves them usable, others' with none. */
+function judgeRanges(node: ClusterNode, judging: Judging): readonly Range[] {
+  const { facts, problems } = judging
+  const isOwn = node.name === facts.self
+  const effect = isOwn ? 'its pods get no network' : 'nothing is routed to its pods'
+  if (node.ranges.length === 0)
+    problems.push({ id: 'NoPodCIDR', node: node.name, text: `the node has no podCIDR: ${effect}` })
+  const good: Range[] = []
   for (const { text, range } of node.ranges) {
-    if (typeof range === 'string') {
-      tell('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${range}`)
-      continue
-    }
-    const { bounds, here, apiServer } = facts
-    const held = [...here.addresses.values()].find((address) => includes(range, address))
-    const subnet = overlapping(range, subnets, facts)
-    const other = claimed.overlapping(range)
-    if (bounds.length > 0 && !bounds.some((bound) => isWithin(range, bound)))
-      tell('BeyondClusterCIDR', `podCIDR ${range.text} is not in --cluster-cidr: it is not routed`)
-    else if (apiServer !== undefined && includes(range, apiServer))
-      tell('BadPodCIDR', `podCIDR ${range.text} has the API server's address ${apiServer.text} in it`)
-    else if (other !== undefined) problems.push(doubleRange(node, range, other, ownNode))
-    else if (held !== undefined) tell('BadPodCIDR', `podCIDR ${range.text} has this node's address ${held.text} in it`)
-    else if (subnet !== undefined)
-      tell('OverlapsHost', `podCIDR ${range.text} ${overlapText(subnet)}: it is not routed`)
-    else {
-      claimed.add({ node: node.name, range })
-      ranges.push(range)
-    }
+    const problem =
+      typeof range === 'string'
+        ? ({ id: 'BadPodCIDR', node: node.name, text: `podCIDR ${JSON.stringify(text)} ${range}` } as const)
+        : judgeRange(node, range, good, judging)
+    if (problem !== undefined) problems.push(problem)
+    if (typeof range !== 'string' && (problem === undefined || (isOwn && problem.id !== 'BadPodCIDR'))) good.push(range)
   }
-  return ranges
+  return good
+}
+
+/** What is wrong with a range. `before`: the node's others. */
+function judgeRange(node: ClusterNode, range: Range, before: readonly Range[], judging: Judging): Problem | undefined {
+  const { facts, ownNode, subnets, claimed } = judging
+  const { self, bounds, here, apiServer } = facts
+  const isOwn = node.name === self
+  const problem = (id: Problem['id'], what: string): Problem => {
+    return { id, node: node.name, text: `podCIDR ${range.text} ${what}` }
+  }
+  // A gateway, a pod, and for IPv4 the first and last address.
+  if ((range.family === 6 ? 128 : 32) - range.prefixLength < 2) return problem('BadPodCIDR', 'has no room for pods')
+  if (before.some(({ family }) => family === range.family))
+    return problem('BadPodCIDR', `is a second range of IPv${range.family}`)
+  if (bounds.length > 0 && !bounds.some((bound) => isWithin(range, bound)))
+    return problem(
+      'BeyondClusterCIDR',
+      `is not in --cluster-cidr: ${isOwn ? 'others do not route it' : 'it is not routed'}`,
+    )
+  if (apiServer !== undefined && includes(range, apiServer))
+    return problem('BadPodCIDR', `has the API server's address ${apiServer.text} in it`)
+  const other = claimed.overlapping(range)
+  if (other !== undefined) return doubleRange(node, range, other, ownNode)
+  const held = isOwn ? undefined : [...here.addresses.values()].find((address) => includes(range, address))
+  if (held !== undefined) return problem('BadPodCIDR', `has this node's address ${held.text} in it`)
+  const subnet = overlapping(range, subnets, facts)
+  if (subnet === undefined) return undefined
+  const { text } = subnet.range
+  const effect = isOwn ? 'pods get no network' : 'it is not routed'
+  return problem('OverlapsHost', `overlaps ${text} of ${subnet.dev}: ${effect}`)
 }
 
 /** Two nodes have a range: the younger one is told of, also where that is this one. */
@@ -329,8 +304,8 @@ interface WayFacts {
   readonly table: Table
 }
 
-/** The way to a range of a peer; `left`: somebody else's route leads there. Or why there is none. */
-function wayTo(peer: Peer, range: Range, of: WayFacts): Way | { readonly kind: 'left' } | Problem {
+/** The route to a range of a peer, or why there is none; undefined where somebody else's route leads there. */
+function routeTo(peer: Peer, range: Range, of: WayFacts): KernelRoute | Problem | undefined {
   const { overlay, ownNode, node, table } = of
   const problem = (id: Problem['id'], text: string): Problem => ({ id, node: peer.name, text })
   const other = table.byRange.get(range.text)?.find(winsOverOurs)
@@ -344,15 +319,14 @@ function wayTo(peer: Peer, range: Range, of: WayFacts): Way | { readonly kind: '
     return dev !== undefined && isCommon(ownNode, node, address.family) ? [{ gateway: address.text, dev }] : []
   })
   const [direct] = near
-  if (direct !== undefined && overlay.when !== 'always') return { kind: 'gateway', ...direct }
+  if (direct !== undefined && overlay.when !== 'always') return routeByGateway(range, direct.gateway, direct.dev)
   // A cloud's route to all pods, say.
   const isLed = table.beyond.some(
     (route) => route.range.prefixLength > 0 && route.gateway !== undefined && isWithin(range, route.range),
   )
-  if (isLed && overlay.when === 'auto') return { kind: 'left' }
+  if (isLed && overlay.when === 'auto') return undefined
   const remote = remoteOf(peer)
-  if (overlay.when !== 'never' && remote !== undefined)
-    return { kind: 'overlay', remote: remote.text, vni: overlay.vni }
+  if (overlay.when !== 'never' && remote !== undefined) return routeByOverlay(range, remote.text, overlay.vni)
   if (sameFamily.length === 0)
     return problem('NoInternalIP', `no InternalIP of IPv${range.family}: ${range.text} is not routed to it`)
   const addresses = sameFamily.map(({ text }) => text).join(', ')
@@ -403,33 +377,27 @@ export function overheadOf(remote: string): number {
   return (remote.includes(':') ? 40 : 20) + 8 + 8
 }
 
-function smallestMtu(wanted: readonly WantedRoute[], { routes, mtus }: Surroundings): number | undefined {
-  const { beyond } = tableOf(routes)
-  let smallest: number | undefined
-  for (const { way } of wanted) {
-    if (way.kind === 'unreachable') continue
-    const remote = way.kind === 'overlay' ? parseAddress(way.remote) : undefined
-    const dev = way.kind === 'gateway' ? way.dev : remote && bestRoute(remote, beyond)?.dev
-    const mtu = mtus.get(dev ?? '')
-    if (mtu === undefined) continue
-    smallest = Math.min(smallest ?? mtu, way.kind === 'gateway' ? mtu : mtu - overheadOf(way.remote))
-  }
-  return smallest
-}
-
 /** The address that packets for the peer are encapsulated to: the first of IPv4, which all nodes choose alike. */
 function remoteOf({ addresses }: Peer): NodeAddress | undefined {
   return addresses.find(({ family }) => family === 4) ?? addresses[0]
 }
 
-function overlayMtu(peers: readonly Peer[], { routes, mtus }: Surroundings): number {
+/** Bytes that a packet may have on the wanted routes, and in the overlay to any peer. */
+function mtusFor(peers: readonly Peer[], wanted: readonly KernelRoute[], { routes, mtus }: Surroundings) {
   const { beyond } = tableOf(routes)
-  const bytes = peers.flatMap((peer) => {
-    const remote = remoteOf(peer)
-    const mtu = mtus.get((remote && bestRoute(remote, beyond)?.dev) ?? '')
-    return remote === undefined || mtu === undefined ? [] : [mtu - overheadOf(remote.text)]
+  const carried = new Map<string, number>()
+  for (const remote of peers.flatMap((peer) => remoteOf(peer) ?? [])) {
+    const mtu = mtus.get(bestRoute(remote, beyond)?.dev ?? '')
+    if (mtu !== undefined) carried.set(remote.text, mtu - overheadOf(remote.text))
+  }
+  const ways = wanted.flatMap(({ dev = '', remote }) => {
+    return (remote === undefined ? mtus.get(dev) : carried.get(remote)) ?? []
   })
-  return bytes.length > 0 ? Math.min(...bytes) : Math.min(1500, ...mtus.values()) - overheadOf('::')
+  const usual = Math.min(1500, ...mtus.values()) - overheadOf('::')
+  return {
+    ...(ways.length === 0 ? {} : { mtu: Math.min(...ways) }),
+    overlayMtu: carried.size === 0 ? usual : Math.min(...carried.values()),
+  }
 }
 
 /** How long the route to a Node that vanished stays: its pods may live, and it may be registered again. */

@@ -13,7 +13,6 @@ import { readConfig } from '../config/read-config.ts'
 import { schemas } from '../config/schema.ts'
 import { limitBytes, namesIn, readableText, sweepTemporaryFiles, writeSynced } from '../state/files.ts'
 import type { Problem } from './cluster.ts'
-import { type Range, rangeOf } from './node-ranges.ts'
 import { isOnHost } from './program.ts'
 import type { AgentMode, Settings } from './settings.ts'
 
@@ -33,7 +32,7 @@ export interface LookedTemplate {
   readonly wrong?: string
 }
 
-type TemplateSettings = Pick<Settings, 'template' | 'network' | 'cniVersion'>
+type TemplateSettings = Pick<Settings, 'template' | 'network'>
 
 /** What new pods get. `mtu`: absent where the uplink's is right. */
 export interface PodsOf {
@@ -127,10 +126,8 @@ function lineOf(text: string, key: string): string {
   return at < 0 || key === '' ? '' : `line ${at + 1}: `
 }
 
-type Named = Pick<Settings, 'network' | 'cniVersion'>
-
 /** What the template does not say has the agent's own defaults. */
-export function conflistOf(template: Template, { network, cniVersion }: Named, { mode, ranges, mtu }: PodsOf) {
+export function conflistOf(template: Template, { network }: Pick<Settings, 'network'>, { mode, ranges, mtu }: PodsOf) {
   const { firewall, capabilities, ...own } = template.own
   const plugin = {
     type: ownType,
@@ -141,7 +138,7 @@ export function conflistOf(template: Template, { network, cniVersion }: Named, {
     firewall: { hostAccept: 'auto', ...asObject(firewall) },
     capabilities: { portMappings: true, bandwidth: true, ...asObject(capabilities) },
   }
-  return { cniVersion, ...template.list, name: network, plugins: [plugin, ...template.others] }
+  return { cniVersion: '1.1.0', ...template.list, name: network, plugins: [plugin, ...template.others] }
 }
 
 function confFile({ confDir, confName }: Settings): string {
@@ -163,21 +160,13 @@ function writeConflist(settings: Settings, conflist: object): boolean {
   return true
 }
 
-/** The ranges that the configuration gives to new pods; none of what others have made of it. */
-export function configuredRanges(settings: Settings): readonly Range[] {
-  const { plugins } = parseObject(readableText(confFile(settings)) ?? '') ?? {}
-  const { podcidr } = asObject(Array.isArray(plugins) ? plugins[0] : undefined)
-  return [podcidr].flat().flatMap((each) => (typeof each === 'string' ? (rangeOf(each) ?? []) : []))
-}
-
-/** Takes the ranges out: ADD and STATUS are refused then, and DEL is not. Without a file containerd removes no pod. */
-export function withdrawRanges(settings: Settings): boolean {
+/** Takes out ranges that are not `own`: ADD and STATUS are refused then, DEL is not. Without a file containerd removes no pod. */
+export function withdrawRanges(settings: Settings, own: readonly string[]): boolean {
   const list = parseObject(readableText(confFile(settings)) ?? '')
   const [first, ...others] = Array.isArray(list?.['plugins']) ? list['plugins'] : []
-  return (
-    list !== undefined &&
-    writeConflist(settings, { ...list, plugins: [{ ...asObject(first), podcidr: [] }, ...others] })
-  )
+  const plugin = asObject(first)
+  if (list === undefined || [plugin['podcidr']].flat().every((range) => own.includes(String(range)))) return false
+  return writeConflist(settings, { ...list, plugins: [{ ...plugin, podcidr: [] }, ...others] })
 }
 
 /** A runtime uses the first file by name (libcni, ConfFiles). */

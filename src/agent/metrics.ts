@@ -71,10 +71,7 @@ interface Health {
   readonly metrics: Metrics
 }
 
-/** After this time a taken port is tried again: a former agent that was not waited for may hold it. */
-const portAgainMs = 3000
-
-/** Serves `/healthz`, `/readyz` and `/metrics` until the signal. The agent goes on where it cannot. */
+/** Serves `/healthz`, `/readyz` and `/metrics` until the signal. The agent goes on where it cannot; kubelet's probe fails then. */
 export function serveHealth(
   at: { readonly host: string; readonly port: number },
   { isStuck, isUnready, problems, metrics }: Health,
@@ -108,16 +105,10 @@ export function serveHealth(
   })
   server.requestTimeout = 10_000
   server.maxConnections = 64
-  const listen = () => signal.aborted || server.listen(at.port, at.host)
-  let isTold = false
-  server.on('error', (error: NodeJS.ErrnoException) => {
-    if (!isTold) log('error', 'health and metrics are not served', { ...at, error: error.message })
-    isTold = true
-    if (error.code === 'EADDRINUSE') setTimeout(listen, portAgainMs).unref()
-  })
+  server.on('error', ({ message }) => log('error', 'health and metrics are not served', { ...at, error: message }))
   signal.addEventListener('abort', () => {
     server.close()
     server.closeAllConnections()
   })
-  listen()
+  server.listen(at.port, at.host)
 }

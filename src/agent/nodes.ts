@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { asObject } from '../cni/json.ts'
-import { type Access, ApiError, askApi, backoffMs, lineReader, readApi, tooLarge } from './api.ts'
+import { type Access, ApiError, askApi, backoffMs, linesOf, readApi } from './api.ts'
 import { type NodeAddress, parseAddress, type Range, rangeOf, readPodRange } from './node-ranges.ts'
 
 /** What the agent of a node publishes in an annotation of its Node: the subnets of its links, with a space between. */
@@ -84,16 +84,14 @@ const silenceMs = 100_000
 /** The watch's life; a random part keeps agents from reconnecting at the same time. */
 const watchS = 480
 
-/** A watch that was open for so long has succeeded, however it ends: load balancers cut a watch that carries nothing. */
-const livedMs = 3000
-
-/** A watch of the nodes. `isListed`: a whole list was read. `version`: of the newest list or event, empty before one. */
+/** What the API server has told of nodes. `isListed`: a whole list was read. `version`: where the watch goes on. */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
   readonly state: { isListed: boolean; failures: number; lastError: string; server: string; version: string }
 }
 
-interface WatchRequest {
+interface Watching extends NodeWatch {
+  readonly nodes: Map<string, ClusterNode>
   readonly open: () => Access
   readonly signal: AbortSignal
   readonly onChange: () => void
@@ -101,134 +99,98 @@ interface WatchRequest {
 }
 
 /** Lists and watches until the signal. */
-export function watchNodes(request: WatchRequest): NodeWatch {
-  const nodes = new Map<string, ClusterNode>()
+export function watchNodes(request: Omit<Watching, keyof NodeWatch>): NodeWatch {
   const state = { isListed: false, failures: 0, lastError: '', server: '', version: '' }
-  void follow({ nodes, state }, request)
-  return { nodes, state }
-}
-
-interface Watching {
-  readonly nodes: Map<string, ClusterNode>
-  readonly state: NodeWatch['state']
+  const watching = { ...request, state, nodes: new Map<string, ClusterNode>() }
+  void follow(watching)
+  return watching
 }
 
 /** Lists and watches, and lists again when the version is too old. Each attempt opens the access anew. */
-async function follow({ nodes, state }: Watching, request: WatchRequest): Promise<void> {
-  while (!request.signal.aborted) {
+async function follow(watching: Watching): Promise<void> {
+  const { state, signal } = watching
+  while (!signal.aborted) {
     try {
-      const access = request.open()
+      const access = watching.open()
       state.server = access.server
-      if (state.version === '') state.version = await list(access, nodes, request)
-      if (!state.isListed) request.onChange()
-      state.isListed = true
+      if (state.version === '') {
+        state.version = await list(access, watching)
+        state.isListed = true
+        watching.onChange()
+      }
       const startedMs = performance.now()
-      await watch(access, { nodes, state }, request)
+      await watch(access, watching)
       // A server that ends each watch at once is not asked without a pause.
-      if (performance.now() - startedMs < 1000) await sleep(1000, undefined, { signal: request.signal })
+      if (performance.now() - startedMs < 1000) await sleep(1000, undefined, { signal })
     } catch (error) {
-      if (request.signal.aborted) return
-      const { status, retryAfterMs } = error instanceof ApiError ? error : { status: 0, retryAfterMs: 0 }
+      if (signal.aborted) return
+      const status = error instanceof ApiError ? error.status : 0
       // 410: the version is too old for a watch; 400: the server never had the version.
       if (status === 410 || status === 400) state.version = ''
       Object.assign(state, { failures: state.failures + 1, lastError: (error as Error).message })
-      request.onError(error as Error, state.failures)
-      const waitMs = status === 410 && state.failures === 1 ? 0 : backoffMs(state.failures, Math.random(), retryAfterMs)
-      await sleep(waitMs, undefined, { signal: request.signal }).catch(() => undefined)
+      watching.onError(error as Error, state.failures)
+      const waitMs = status === 410 && state.failures === 1 ? 0 : backoffMs(state.failures, Math.random())
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined)
     }
   }
 }
 
-interface Page {
-  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
-  readonly items?: readonly unknown[]
-}
-
 /** Reads all nodes, and drops those that are not there any more. Returns the version for the watch. Throws ApiError. */
-async function list(access: Access, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<string> {
+async function list(access: Access, { nodes, signal, onChange }: Watching): Promise<string> {
   const seen = new Set<string>()
-  let isChanged = false
-  let [next, limit] = ['', pageSize]
+  let next = ''
   try {
     for (;;) {
-      const query = new URLSearchParams({ limit: `${limit}`, ...(next === '' ? {} : { continue: next }) })
-      let page: Page | null
-      try {
-        const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
-        page = (await askApi(access, asked, { ...pageMs, signal: request.signal })) as Page | null
-      } catch (error) {
-        if (limit === 1 || !(error instanceof ApiError) || error.status !== tooLarge) throw error
-        limit = Math.floor(limit / 2)
-        continue
-      }
-      const { items, metadata } = page ?? {}
-      if (!Array.isArray(items) || typeof metadata?.resourceVersion !== 'string')
+      const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
+      const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
+      const { items, metadata } = asObject(await askApi(access, asked, { ...pageMs, signal }))
+      const { resourceVersion, continue: token = '' } = asObject(metadata)
+      if (!Array.isArray(items) || typeof resourceVersion !== 'string' || typeof token !== 'string')
         throw new ApiError('GET /api/v1/nodes: the answer is no NodeList')
       for (const item of items) {
         const node = readNode(item, (name) => nodes.get(name))
         if (node === undefined) continue
         seen.add(node.name)
-        isChanged = put(nodes, node) || isChanged
+        nodes.set(node.name, node)
       }
-      const { continue: token = '' } = metadata
       if (token !== '' && token === next)
         throw new ApiError('GET /api/v1/nodes: the answer continues with the same page', 410)
       next = token
       if (next !== '') continue
-      for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
-      return metadata.resourceVersion
+      for (const name of nodes.keys()) if (!seen.has(name)) nodes.delete(name)
+      return resourceVersion
     }
-  } finally {
-    // Also where a later page fails: the next list finds these nodes as they are now.
-    if (isChanged) request.onChange()
-  }
-}
-
-/** A line of a watch (docs.kubernetes.io, "Efficient detection of changes"). */
-interface WatchEvent {
-  readonly type?: string
-  readonly object?: {
-    readonly metadata?: { readonly resourceVersion?: string }
-    readonly code?: number
-    readonly message?: string
+  } catch (error) {
+    // A later page has failed: the next list finds these nodes as they are now.
+    onChange()
+    throw error
   }
 }
 
 /** Watches until the server ends the watch; the next one begins where this one ended. Throws ApiError. */
-async function watch(access: Access, { nodes, state }: Watching, request: WatchRequest): Promise<void> {
-  const onChunk = lineReader((line) => {
-    const { type = '', object } = (line as WatchEvent | null) ?? {}
-    // Any error means a new list, as in client-go: the server may never accept this version again.
-    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.code ?? ''} ${object?.message ?? ''}`, 410)
-    Object.assign(state, { failures: 0, lastError: '' })
-    const version = object?.metadata?.resourceVersion
-    if (typeof version === 'string') state.version = version
-    if (type === 'BOOKMARK') return
-    const node = readNode(object, (name) => nodes.get(name))
-    if (node === undefined) return
-    const isChanged = type === 'DELETED' ? nodes.delete(node.name) : put(nodes, node)
-    if (isChanged) request.onChange()
-  })
+async function watch(access: Access, { nodes, state, signal, onChange }: Watching): Promise<void> {
   const query = new URLSearchParams({
     watch: 'true',
     resourceVersion: state.version,
     allowWatchBookmarks: 'true',
     timeoutSeconds: `${Math.round(watchS * (0.75 + Math.random() / 2))}`,
   })
-  const startedMs = performance.now()
-  try {
-    const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
-    await readApi(access, asked, { onChunk, silenceMs, signal: request.signal })
-  } catch (error) {
-    if (!(error instanceof ApiError && error.isCut) || performance.now() - startedMs < livedMs) throw error
-    await sleep(backoffMs(1, Math.random()), undefined, { signal: request.signal })
+  const asked = { method: 'GET', path: `/api/v1/nodes?${query}` } as const
+  for await (const line of linesOf(readApi(access, asked, { silenceMs, signal }))) {
+    // Each line is an event (docs.kubernetes.io, "Efficient detection of changes").
+    const { type, object } = asObject(JSON.parse(line))
+    const { metadata, code, message } = asObject(object)
+    // Any error means a new list, as in client-go: the server may never accept this version again.
+    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${code ?? ''} ${message ?? ''}`, 410)
+    Object.assign(state, { failures: 0, lastError: '' })
+    const version = asObject(metadata)['resourceVersion']
+    if (typeof version === 'string') state.version = version
+    const node = type === 'BOOKMARK' ? undefined : readNode(object, (name) => nodes.get(name))
+    if (node === undefined) continue
+    // Most updates are heartbeats: readNode() returns the node as it was.
+    if (type === 'DELETED' ? !nodes.delete(node.name) : nodes.get(node.name) === node) continue
+    if (type !== 'DELETED') nodes.set(node.name, node)
+    onChange()
   }
   Object.assign(state, { failures: 0, lastError: '' })
-}
-
-/** False where the node is as it was. */
-function put(nodes: Map<string, ClusterNode>, node: ClusterNode): boolean {
-  if (nodes.get(node.name) === node) return false
-  nodes.set(node.name, node)
-  return true
 }

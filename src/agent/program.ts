@@ -2,25 +2,17 @@
 // Programs of the host: the agent's own executable, which it puts where the runtime looks for it, and the tools that it
 // takes from there.
 
-import {
-  chmodSync,
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs'
+import { createHash } from 'node:crypto'
+import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs'
+import { copyFile, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
+import { isSea } from 'node:sea'
 import { oneLine } from '../cni/errors.ts'
 import type { WrapRun } from '../process/machine.ts'
 import { isExecutable, type Run, toolPath } from '../process/runner.ts'
 import { sweepTemporaryFiles, temporaryPath } from '../state/files.ts'
+import { log } from './report.ts'
+import type { Settings } from './settings.ts'
 
 /** A table that one version of nft made another one may misread (kept apart from ip, whose version is nobody's business). */
 const sharedNames = /^(nft|ip6?tables(-[a-z]+)*)$/
@@ -45,19 +37,7 @@ export function onHost(hostRoot: string): WrapRun {
 /** Libraries of the executable that a minimal host lacks (ldd); DT_RUNPATH is $ORIGIN, so they may be beside it. */
 const libraryNames = ['libstdc++.so.6', 'libgcc_s.so.1', 'libatomic.so.1']
 
-/** `binDir`: the host's directory in the agent's mounts. `hostRoot`: the host's root, empty without a container. */
-interface ProgramPlace {
-  readonly binDir: string
-  readonly hostRoot: string
-  readonly own: string
-  readonly run: Run
-}
-
-/** `changed`: new files. `refused`: the reason why the host cannot run the executable; then the former one stays. */
-interface SettledProgram {
-  readonly changed: readonly string[]
-  readonly refused?: string
-}
+type Place = Pick<Settings, 'binDir' | 'hostRoot'>
 
 /** The marks of all files when they were seen to be right; the last refusal, its mark, and its time (performance.now()). */
 let settled: string | undefined
@@ -66,91 +46,75 @@ let refusal: { readonly mark: string; readonly text: string; readonly atMs: numb
 /** Time until the next trial after a refusal, because each trial copies 120 MB. */
 const againMs = 60_000
 
-/** Puts `own` and libraries that the host lacks into `binDir`, if they are not there. Throws the system's error. */
-export async function settleProgram(place: ProgramPlace): Promise<SettledProgram> {
-  const { binDir, own } = place
-  const program = `${binDir}/trestle`
+/**
+ * Puts this executable, and libraries that the host lacks, where the runtime looks for them. Returns why the host cannot run
+ * it; then the former one stays. Throws the system's error.
+ */
+export async function settleProgram(place: Place, run: Run): Promise<string | undefined> {
+  const { binDir } = place
+  const [own, program] = [process.execPath, `${binDir}/trestle`]
+  // An unpacked agent, in development, has no executable to install.
+  if (!isSea() || own === program) return undefined
   const marks = () => [own, program, ...libraryNames.map((name) => `${binDir}/${name}`)].map(markOf).join(', ')
-  if (marks() === settled) return { changed: [] }
-  if (refusal?.mark === markOf(own) && performance.now() - refusal.atMs < againMs)
-    return { changed: [], refused: refusal.text }
-  mkdirSync(binDir, { recursive: true, mode: 0o755 })
-  // Removes copies of killed agents, which are as large as the executable.
-  sweepTemporaryFiles(binDir)
-  const isSame = isExecutable(program) && haveSameBytes(program, own)
+  if (marks() === settled) return undefined
+  if (refusal?.mark === markOf(own) && performance.now() - refusal.atMs < againMs) return refusal.text
+  await mkdir(binDir, { recursive: true, mode: 0o755 })
+  // A node has one agent: what a killed one left is as large as the executable.
+  sweepTemporaryFiles(binDir, 0)
+  const isSame = isExecutable(program) && (await haveSameBytes(program, own))
   const file = isSame ? program : temporaryPath(program)
   try {
-    if (!isSame) copyWhole(own, file, 0o755)
-    const { refused, libraries } = await proveOnHost(place, file)
+    if (!isSame) await copyWhole(own, file, 0o755)
+    const refused = await proveOnHost(place, run, file)
     if (refused !== undefined) {
       refusal = { mark: markOf(own), text: refused, atMs: performance.now() }
-      return { changed: libraries, refused }
+      return refused
     }
-    if (!isSame) renameSync(file, program)
+    if (!isSame) {
+      await rename(file, program)
+      log('info', 'executable installed', { file: program })
+    }
     settled = marks()
-    return { changed: [...libraries, ...(isSame ? [] : [program])] }
+    return undefined
   } finally {
-    if (!isSame) rmSync(file, { force: true })
+    if (!isSame) await rm(file, { force: true })
   }
 }
 
 /** Removes the files of settleProgram(), a library only if its bytes are the agent's. Returns the removed files. */
-export function removeProgram({ binDir }: Pick<ProgramPlace, 'binDir'>): readonly string[] {
-  const libraries = ownLibraries().flatMap(({ name, file }) => {
-    return haveSameBytes(`${binDir}/${name}`, file) ? [`${binDir}/${name}`] : []
-  })
-  const files = [`${binDir}/trestle`, ...libraries].filter((file) => existsSync(file))
-  for (const file of files) rmSync(file)
+export async function removeProgram({ binDir }: Place): Promise<readonly string[]> {
+  const files = existsSync(`${binDir}/trestle`) ? [`${binDir}/trestle`] : []
+  for (const { name, file } of ownLibraries())
+    if (await haveSameBytes(`${binDir}/${name}`, file)) files.push(`${binDir}/${name}`)
+  for (const file of files) await rm(file)
   return files
 }
 
-/**
- * Runs the file on the host, and again with libraries if the host lacks some. `refused`: output of the last failure.
- */
-async function proveOnHost(
-  place: ProgramPlace,
-  file: string,
-): Promise<{ readonly refused?: string; readonly libraries: readonly string[] }> {
-  const first = await tryOnHost(place, file, false)
-  if (first === undefined) return { libraries: [] }
-  if (!/loading shared libraries/.test(first)) return { refused: first, libraries: [] }
-  const libraries = placeLibraries(place.binDir)
+/** Runs the file on the host, and again with libraries if the host lacks some. Returns what a failure printed. */
+async function proveOnHost(place: Place, run: Run, file: string): Promise<string | undefined> {
+  const refused = await tryOnHost(place, run, file)
+  if (refused === undefined || !/loading shared libraries/.test(refused)) return refused
+  for (const library of ownLibraries()) {
+    const to = `${place.binDir}/${library.name}`
+    if (await haveSameBytes(to, library.file)) continue
+    const temporary = temporaryPath(to)
+    await copyWhole(library.file, temporary, 0o644)
+    await rename(temporary, to)
+    log('info', 'library installed', { file: to })
+  }
   // The directory may have another path on the host than in the container, which $ORIGIN then names.
-  const refused = await tryOnHost(place, file, true)
-  return { libraries, ...(refused === undefined ? {} : { refused }) }
+  return await tryOnHost(place, run, file, place.hostRoot === '' ? place.binDir : '.')
 }
 
-/** Starts the file under the host's root. `isBeside`: with the libraries beside it. Returns the output of a failure. */
-async function tryOnHost(
-  { run, binDir, hostRoot }: ProgramPlace,
-  file: string,
-  isBeside: boolean,
-): Promise<string | undefined> {
-  const words = ['version']
+/** Starts the file under the host's root, with the libraries of a directory. Returns what a failure printed. */
+async function tryOnHost({ binDir, hostRoot }: Place, run: Run, file: string, libraries?: string) {
   // A relative path, because the directory may have another path on the host.
-  const onHost = [`--root=${hostRoot}`, `--wd=${binDir}`, '--', `./${basename(file)}`, ...words]
-  const libraries = hostRoot === '' ? binDir : '.'
-  const env = { PATH: toolPath(), LC_ALL: 'C', ...(isBeside ? { LD_LIBRARY_PATH: libraries } : {}) }
-  const { code, stdout, stderr, signal } =
-    hostRoot === '' ? await run({ file, args: words, env }) : await run({ file: 'nsenter', args: onHost, env })
+  const onHost = [`--root=${hostRoot}`, `--wd=${binDir}`, '--', `./${basename(file)}`, 'version']
+  const env = { PATH: toolPath(), LC_ALL: 'C', ...(libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries }) }
+  const command = hostRoot === '' ? { file, args: ['version'], env } : { file: 'nsenter', args: onHost, env }
+  const { code, stdout, stderr, signal } = await run(command)
   if (code === 0 && stdout.startsWith('trestle ')) return undefined
   return oneLine(stderr) || oneLine(stdout) || `it ended with ${signal ?? code}`
-}
-
-/** Puts this process's own libraries beside the executable. Returns the new files. */
-function placeLibraries(binDir: string): readonly string[] {
-  return ownLibraries().flatMap(({ name, file }) => {
-    const to = `${binDir}/${name}`
-    if (haveSameBytes(to, file)) return []
-    const temporary = temporaryPath(to)
-    try {
-      copyWhole(file, temporary, 0o644)
-      renameSync(temporary, to)
-    } finally {
-      rmSync(temporary, { force: true })
-    }
-    return [to]
-  })
 }
 
 /** The files of this process's libraries (proc(5), /proc/pid/maps: the path is the rest of the line). */
@@ -162,12 +126,12 @@ function ownLibraries(): readonly { readonly name: string; readonly file: string
   })
 }
 
-function copyWhole(from: string, to: string, mode: number): void {
-  copyFileSync(from, to)
-  chmodSync(to, mode)
-  const fd = openSync(to, 'r')
-  fsyncSync(fd)
-  closeSync(fd)
+async function copyWhole(from: string, to: string, mode: number): Promise<void> {
+  await copyFile(from, to)
+  const handle = await open(to, 'r')
+  await handle.chmod(mode)
+  await handle.sync()
+  await handle.close()
 }
 
 /** Changes with the file. */
@@ -176,21 +140,15 @@ function markOf(file: string): string {
   return [dev, ino, size, mtimeMs, ctimeMs].join(' ')
 }
 
-const blockBytes = 1024 * 1024
+/** Whether both are there, and alike. */
+async function haveSameBytes(a: string, b: string): Promise<boolean> {
+  const [size, other] = [a, b].map((file) => statSync(file, { throwIfNoEntry: false })?.size)
+  return size !== undefined && size === other && (await digestOf(a)) === (await digestOf(b))
+}
 
-/** Reads block by block, since both whole files would exceed the rest of the agent's memory. */
-function haveSameBytes(a: string, b: string): boolean {
-  const [first, second] = [a, b].map((file) => statSync(file, { throwIfNoEntry: false })?.size)
-  if (first === undefined || first !== second) return false
-  const fds = [a, b].map((file) => openSync(file, 'r'))
-  const [one, other] = [Buffer.alloc(blockBytes), Buffer.alloc(blockBytes)]
-  try {
-    for (;;) {
-      const [read = 0, alike = 0] = [readSync(fds[0] ?? -1, one), readSync(fds[1] ?? -1, other)]
-      if (read !== alike || !one.subarray(0, read).equals(other.subarray(0, alike))) return false
-      if (read === 0) return true
-    }
-  } finally {
-    for (const fd of fds) closeSync(fd)
-  }
+/** In chunks: the whole file would exceed the rest of the agent's memory. */
+async function digestOf(file: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(file)) hash.update(chunk)
+  return hash.digest('hex')
 }

@@ -10,15 +10,8 @@ import type { Problem } from './cluster.ts'
 import type { Metrics } from './metrics.ts'
 import { type ClusterNode, subnetsAnnotation } from './nodes.ts'
 
-/** A JSON line on standard output: time, level, message and then `fields`. */
-export type Log = (
-  level: 'info' | 'warning' | 'error',
-  message: string,
-  fields?: Readonly<Record<string, unknown>>,
-) => void
-
-/** A closed pipe does not end the agent. */
-export const log: Log = (level, message, fields = {}) => {
+/** A JSON line on standard output: time, level, message and then `fields`. A closed pipe does not end the agent. */
+export function log(level: 'info' | 'warning' | 'error', message: string, fields: object = {}): void {
   try {
     writeAll(1, `${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields })}\n`)
   } catch {
@@ -38,42 +31,31 @@ export function changedProblems(before: readonly Problem[], now: readonly Proble
 /** A node that joins has no podCIDR and no address for some seconds: every other node would tell of it. */
 const graceMs = 10_000
 
-/** What is reported now: the own node's at once, another's when it has lasted. `seen`: when each was first seen. */
-export function ripeProblems(
-  now: readonly Problem[],
-  { self, nowMs, seen }: { readonly self: string; readonly nowMs: number; readonly seen: ReadonlyMap<string, number> },
-): { readonly ripe: readonly Problem[]; readonly seen: ReadonlyMap<string, number> } {
-  const since = new Map(now.map((problem) => [keyOf(problem), seen.get(keyOf(problem)) ?? nowMs]))
-  const isRipe = (problem: Problem) => problem.node === self || nowMs - (since.get(keyOf(problem)) ?? nowMs) >= graceMs
-  return { ripe: now.filter(isRipe), seen: since }
+/** Tells which problems are reported: the own node's at once, another's when it has lasted. */
+export function openGrace(self: string): (now: readonly Problem[], nowMs: number) => readonly Problem[] {
+  let since: ReadonlyMap<string, number> = new Map()
+  return (now, nowMs) => {
+    since = new Map(now.map((problem) => [keyOf(problem), since.get(keyOf(problem)) ?? nowMs]))
+    return now.filter((problem) => problem.node === self || nowMs - (since.get(keyOf(problem)) ?? nowMs) >= graceMs)
+  }
 }
 
 function keyOf({ id, node, text }: Problem): string {
   return JSON.stringify([id, node, text])
 }
 
-/** Bound on waiting events, so that a cluster-wide fault is not reported by each node about each other node. */
-const mostEvents = 10
-
-/** Bounds on events in time: as many at once, and then one after each such time. */
+/** Events in time: as many at once, and then one after each such time, like client-go's EventSourceObjectSpamFilter. */
 const [burst, againMs] = [25, 60_000]
 
-/** Answers of 500 and above after which an event is dropped, so that others get their turn. */
-const mostServerErrors = 3
-
-/** Of core/v1 Event: a problem that began, and one that is over. */
-type EventType = 'Warning' | 'Normal'
-
-export interface Reporter {
-  /** Sends an event for each problem that began or is over, unless that has changed again before the server answers. */
-  readonly report: (type: EventType, problems: readonly Problem[], isStill: (problem: Problem) => boolean) => void
-  /**
-   * Sets NetworkUnavailable to False unless it is, once for each uid: a Node that was deleted and registered again has
-   * new conditions.
-   */
-  readonly clearCondition: (node: ClusterNode) => void
-  /** Publishes the subnets of this node's links, in the Node's annotation. */
-  readonly publish: (node: ClusterNode, subnets: string) => void
+/** What is so now. The next report takes its place, whether it was sent or not. */
+export interface Report {
+  /** The Node of this node; undefined until it is listed. */
+  readonly own: ClusterNode | undefined
+  /** The condition NetworkUnavailable is to be False. */
+  readonly isAvailable: boolean
+  /** Subnets of this node's links, for the Node's annotation; undefined where other nodes need none. */
+  readonly subnets: string | undefined
+  readonly problems: readonly Problem[]
 }
 
 interface ReporterParts {
@@ -83,97 +65,95 @@ interface ReporterParts {
   readonly metrics: Metrics
 }
 
-/** Sends events one by one, and the condition beside them; repeats what failed. */
-export function openReporter({ node, open, ...parts }: ReporterParts): Reporter {
-  const [events, conditions] = [openSender(parts, mostServerErrors), openSender(parts, Number.POSITIVE_INFINITY)]
-  const take = openBucket()
-  let dropped = 0
-  const written = new Map<string, string>()
-
-  const report: Reporter['report'] = (type, problems, isStill) => {
-    if (problems.length === 0) return
-    const room = Math.max(0, mostEvents - events.waiting())
-    const sent = problems.slice(0, take(Math.min(problems.length, room)))
-    for (const problem of sent)
-      events.send(async () => {
-        if (isStill(problem)) await reportEvent(open(), node, { type, problem })
-      })
-    const lost = problems.length - sent.length
-    if (lost > 0 && dropped === 0) log('warning', 'too many events: from here on this log alone has some')
-    if (lost === 0 && dropped > 0) log('info', 'events are sent again', { dropped })
-    dropped = lost === 0 ? 0 : dropped + lost
-  }
-  /** Once for each key. */
-  const write = (what: string, key: string, body: object) => {
-    if (written.get(what) === key) return
-    written.set(what, key)
-    conditions.send(async () => {
-      try {
-        await patchNode(open(), node, body)
-      } catch (error) {
-        // The Node is missing, or the right to it: the next round asks again.
-        if (isFinal(error)) written.delete(what)
-        throw error
-      }
-    })
-  }
-  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
-    if (networkUnavailable === 'False') written.set('condition', uid)
-    else write('condition', uid, { status: { conditions: [networkAvailable()] } })
-  }
-  const publish: Reporter['publish'] = ({ uid, publishedSubnets }, subnets) => {
-    // Others may remove the annotation later.
-    if (publishedSubnets === subnets) written.delete('subnets')
-    else write('subnets', `${uid} ${subnets}`, { metadata: { annotations: { [subnetsAnnotation]: subnets } } })
-  }
-  return { report, clearCondition, publish }
-}
-
-/** Sends one by one. Drops what the server refuses for good, or answers with an error of its own `mostErrors` times. */
-function openSender({ signal, metrics }: Omit<ReporterParts, 'node' | 'open'>, mostErrors: number) {
-  const waiting: (() => Promise<void>)[] = []
-  let [failures, serverErrors] = [0, 0]
+/** Sends what the server does not know yet of the newest report, and repeats what failed. */
+export function openReporter({ node, open, signal, metrics }: ReporterParts): (report: Report) => void {
+  let newest: Report | undefined
   let isAtWork = false
+  const written = new Map<string, string>()
+  let told: readonly Problem[] = []
+  const mayTell = openBucket()
 
-  const work = async () => {
-    if (isAtWork) return
-    isAtWork = true
-    for (let next = waiting[0]; next !== undefined && !signal.aborted; next = waiting[0]) {
+  /** Once for each key. */
+  const write = async (what: string, key: string, body: object) => {
+    if (written.get(what) === key) return
+    await patchNode(open(), node, body)
+    written.set(what, key)
+  }
+  const sendEvents = async (problems: readonly Problem[]) => {
+    const { appeared, over } = changedProblems(told, problems)
+    const due = [
+      ...appeared.map((problem) => ({ type: 'Warning', problem }) as const),
+      ...over.map((problem) => ({ type: 'Normal', problem }) as const),
+    ]
+    let refused: unknown
+    for (const event of due) {
+      if (!mayTell()) break
       try {
-        await next()
+        await reportEvent(open(), node, event)
+      } catch (error) {
+        if (!isAnswer(error)) throw error
+        // One that the server does not take keeps none of the others waiting.
+        refused = error
+        if (!isFinal(error)) continue
+      }
+      told = event.type === 'Warning' ? [...told, event.problem] : told.filter((each) => each !== event.problem)
+    }
+    if (refused !== undefined) throw refused
+  }
+  const setNode = async ({ own, isAvailable, subnets }: Report) => {
+    // A Node that was deleted and registered again has another uid, and new conditions.
+    if (own?.networkUnavailable === 'False') written.set('condition', own.uid)
+    else if (own !== undefined && isAvailable)
+      await write('condition', own.uid, { status: { conditions: [networkAvailable()] } })
+    // Others may remove the annotation later.
+    if (own?.publishedSubnets === subnets) written.delete('subnets')
+    else if (own !== undefined && subnets !== undefined)
+      await write('subnets', `${own.uid} ${subnets}`, { metadata: { annotations: { [subnetsAnnotation]: subnets } } })
+  }
+  const send = async (report: Report) => {
+    const sent = await Promise.allSettled([setNode(report), sendEvents(report.problems)])
+    for (const each of sent) if (each.status === 'rejected') throw each.reason
+  }
+  const work = async () => {
+    let failures = 0
+    for (let report = newest; report !== undefined && !signal.aborted; report = newest) {
+      newest = undefined
+      try {
+        await send(report)
         failures = 0
       } catch (error) {
         failures += 1
-        if (error instanceof ApiError && error.status >= 500) serverErrors += 1
         metrics.apiFailures.inc()
         if (failures === 1 || failures % 20 === 0)
           log('warning', 'API server', { error: (error as Error).message, failures })
         await sleep(backoffMs(failures, Math.random()), undefined, { signal }).catch(() => undefined)
-        if (!isFinal(error) && serverErrors < mostErrors) continue
+        newest ??= report
       }
-      waiting.shift()
-      serverErrors = 0
     }
     isAtWork = false
   }
-  const send = (next: () => Promise<void>) => {
-    waiting.push(next)
+  return (report) => {
+    newest = report
+    if (isAtWork) return
+    isAtWork = true
     void work()
   }
-  return { send, waiting: () => waiting.length }
 }
 
-/** Takes as many of `asked` as there may be now: a burst, then few, like client-go's EventSourceObjectSpamFilter. */
-function openBucket(): (asked: number) => number {
+function openBucket(): () => boolean {
   let [left, sinceMs] = [burst, performance.now()]
-  return (asked) => {
+  return () => {
     const nowMs = performance.now()
     left = Math.min(burst, left + (nowMs - sinceMs) / againMs)
     sinceMs = nowMs
-    const taken = Math.min(asked, Math.floor(left))
-    left -= taken
-    return taken
+    if (left < 1) return false
+    left -= 1
+    return true
   }
+}
+
+function isAnswer(error: unknown): boolean {
+  return error instanceof ApiError && error.status > 0
 }
 
 /** True for a refusal that a repetition would not change. */
@@ -209,7 +189,7 @@ async function patchNode(access: Access, node: string, body: object): Promise<vo
 async function reportEvent(
   access: Access,
   self: string,
-  { type, problem }: { readonly type: EventType; readonly problem: Problem },
+  { type, problem }: { readonly type: 'Warning' | 'Normal'; readonly problem: Problem },
 ): Promise<void> {
   const now = new Date().toISOString()
   const hash = createHash('sha256')

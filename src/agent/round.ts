@@ -2,7 +2,6 @@
 // A round: look at the node, decide by the Nodes, make routes, rules and configuration as they are to be. Every step can be
 // repeated at any time, and a failed step does not stop the others. Nothing is remembered on disk.
 
-import { isSea } from 'node:sea'
 import { readCall } from '../cni/call.ts'
 import { toCniError } from '../cni/errors.ts'
 import { readConfig } from '../config/read-config.ts'
@@ -11,15 +10,15 @@ import { capacity, countedAddresses } from '../ipam/choose.ts'
 import { linkMtu, nodeAddresses, uplinkMtu } from '../kernel/proc.ts'
 import { machineLockFile, networkNames } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
-import { type AttachmentRecord, findRecord, isDead, readNetwork, recordsOf } from '../state/records.ts'
-import { addressHolder, reservedAddresses } from '../state/reservations.ts'
+import { type AttachmentRecord, isDead, readNetwork, recordsOf } from '../state/records.ts'
+import { reservedAddresses } from '../state/reservations.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { removeShared } from '../verbs/remove-network.ts'
 import { restoreNetworks } from '../verbs/restore.ts'
 import { addressOfServer } from './api.ts'
 import { type ClusterDecision, decideCluster, type Problem, routesToKeep, type Surroundings } from './cluster.ts'
 import {
-  configuredRanges,
+  emptyTemplate,
   type LookedTemplate,
   lookAtTemplate,
   missingPrograms,
@@ -28,19 +27,27 @@ import {
   writeConfiguration,
 } from './configuration.ts'
 import type { Metrics, PoolUse } from './metrics.ts'
-import { includes, overlaps, parseAddress, type Range, rangeOf } from './node-ranges.ts'
+import { includes, parseAddress, type Range, rangeOf } from './node-ranges.ts'
 import type { ClusterNode } from './nodes.ts'
 import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
 import { onHost, settleProgram } from './program.ts'
 import { log } from './report.ts'
-import { changeRoutes, type KernelRoute, type LookedRoutes, lookAtRoutes, readSigns, routeChanges } from './routes.ts'
+import {
+  changedRoutes,
+  changeRoutes,
+  type KernelRoute,
+  type LookedRoutes,
+  lookAtRoutes,
+  readSigns,
+  routeChanges,
+} from './routes.ts'
 import type { AgentMode, Settings } from './settings.ts'
 
 /** What a round leaves for the next one, in memory alone. */
 export interface Known {
   /** What the last look saw, if it had nothing to change. */
   signs?: string | undefined
-  looked?: LookedRoutes
+  looked?: LookedRoutes | undefined
   decision?: ClusterDecision
   /** Routes that nobody wants, and that stay (routesToKeep). */
   kept: ReadonlySet<KernelRoute>
@@ -105,7 +112,9 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   if (!isQuiet) {
     if (input.isLook) known.signs = signs
     await attempt('routes', async () => {
-      known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
+      // Where Nodes alone have changed, what was seen last is still so.
+      if (input.isLook || known.looked === undefined)
+        known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
       if (nodes !== undefined && ownNode !== undefined)
         known.decision = decide(input, [...nodes.values()], known.looked, pods)
       return []
@@ -121,7 +130,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   problems.push(...pods.problems, ...(ownNode === undefined ? [] : (decision?.problems ?? [])), ...known.refused)
   if (pods.isOver) await attempt('former network', () => removeFormer(settings))
   problems.push(...known.slow)
-  await attempt('programs', async () => missingPrograms(settings, known.template?.good ?? noTemplate))
+  await attempt('programs', async () => missingPrograms(settings, known.template?.good ?? emptyTemplate))
   await attempt('executable', () => settleExecutable(input))
   const waitsFor = waitingFor(input, ownNode, pods, problems)
   // Last: a node is ready as soon as it has a configuration.
@@ -129,8 +138,6 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   if (failures.length > 0) known.signs = undefined
   return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
 }
-
-const noTemplate = { list: {}, own: {}, others: [] }
 
 function open({ hostRoot }: Settings): Context {
   return openRemovingContext({ wrap: onHost(hostRoot) })
@@ -263,6 +270,7 @@ async function settleOverlay(
   const lines = deviceChanges(device, settings.overlay, decision)
   if (lines.length === 0) return []
   known.signs = undefined
+  known.looked = undefined
   try {
     await changeDevice(open(settings).machine.ask, lines)
     log('info', 'overlay changed', { changes: lines.map((words) => words.join(' ')) })
@@ -277,18 +285,21 @@ async function settleOverlay(
 async function settleRoutes(
   { settings, known, metrics }: RoundInput,
   decision: ClusterDecision,
-  { routes }: LookedRoutes,
+  looked: LookedRoutes,
   isStale: boolean,
 ): Promise<readonly Problem[]> {
   const { wanted } = decision
   metrics.routes.set(wanted.length)
-  metrics.overlayRoutes.set(wanted.filter(({ way }) => way.kind === 'overlay').length)
-  const all = routeChanges(routes, wanted, known.kept)
+  metrics.overlayRoutes.set(wanted.filter(({ remote }) => remote !== undefined).length)
+  const all = routeChanges(looked.routes, wanted, known.kept)
   const changes = isStale ? all.filter(({ words }) => words[1] === 'replace') : all
   if (changes.length > 0) known.signs = undefined
   const refusals = await changeRoutes(open(settings).machine.ask, changes)
   const refused = new Set(refusals.map(({ change }) => change))
-  const made = changes.filter((change) => !refused.has(change)).map(({ why }) => why)
+  const done = changes.filter((change) => !refused.has(change))
+  if (done.length > 0 && known.looked)
+    known.looked = { ...looked, digest: '', routes: changedRoutes(looked.routes, done) }
+  const made = done.map(({ why }) => why)
   if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
   metrics.routeChanges.inc(made.length)
   return refusals.map(({ change, text }) => {
@@ -319,23 +330,11 @@ async function removeFormer(settings: Settings): Promise<readonly Problem[]> {
   return []
 }
 
-async function settleExecutable({ settings, metrics }: RoundInput): Promise<readonly Problem[]> {
-  const { binDir, hostRoot, node } = settings
-  const program = `${binDir}/trestle`
-  // An unpacked agent, in development, has no executable to install.
-  if (!isSea() || process.execPath === program) return []
-  const { changed, refused } = await settleProgram({
-    binDir,
-    hostRoot,
-    own: process.execPath,
-    run: open(settings).machine.ask,
-  })
-  if (changed.length > 0) {
-    metrics.repairs.inc()
-    log('info', 'executable installed', { files: changed })
-  }
+async function settleExecutable({ settings }: RoundInput): Promise<readonly Problem[]> {
+  const refused = await settleProgram(settings, open(settings).machine.ask)
   if (refused === undefined) return []
-  return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
+  const text = `the host cannot run this version, ${settings.binDir}/trestle stays as it is: ${refused}`
+  return [{ id: 'ProgramFails', node: settings.node, text }]
 }
 
 /** By all records: how full the pools are, and whether pods have the MTU that new ones get. */
@@ -356,7 +355,7 @@ function lookSlowly({ settings, known }: RoundInput): readonly Problem[] {
   const theirs = [...new Set(others)].sort((a, b) => a - b).join(', ')
   const text = `new pods get MTU ${mtu}, pods here have ${theirs}: start these again`
   return [
-    ...full.map(({ range, total }) => nearlyFull(node, network, range, total)),
+    ...full.map(({ range, total }) => nearlyFull(node, range, total)),
     ...(mtu === undefined || others.length === 0 ? [] : [{ id: 'MtuChanged', node, text } as const]),
   ]
 }
@@ -364,17 +363,9 @@ function lookSlowly({ settings, known }: RoundInput): readonly Problem[] {
 const fullFrom = 0.9
 const fullUntil = 0.8
 
-function nearlyFull(node: string, network: string, range: string, total: number): Problem {
-  const leaked = reservedAddresses(network).filter((address) => isLeaked(network, address))
-  const named = [...leaked].sort().slice(0, 10).join(', ')
-  const held = leaked.length === 0 ? '' : `; held for pods that are gone: ${named}, see trestle gc`
-  const text = `nine of ten of the ${total} addresses of ${range} are in use: soon no further pod starts${held}`
+function nearlyFull(node: string, range: string, total: number): Problem {
+  const text = `nine of ten of the ${total} addresses of ${range} are in use: soon no further pod starts; see trestle gc`
   return { id: 'PoolNearlyFull', node, text }
-}
-
-function isLeaked(network: string, address: string): boolean {
-  const holder = addressHolder(network, address)
-  return holder !== undefined && isDead(findRecord(holder.id) ?? holder)
 }
 
 /** How many addresses of each range are taken. */
@@ -410,7 +401,7 @@ function waitingFor(
 }
 
 function settleConfiguration(
-  { settings, known, nodes }: RoundInput,
+  { settings, known }: RoundInput,
   decision: ClusterDecision | undefined,
   { mode, isSetUp }: Pods,
   problems: readonly Problem[],
@@ -419,19 +410,13 @@ function settleConfiguration(
   if (decision === undefined) return []
   const good = known.template?.good
   const isUnfit = problems.some(({ id }) => id === 'NoProgram' || id === 'ProgramFails')
-  const isGivenUp = decision.isYounger && !isSetUp
-  if (good === undefined || isUnfit || isGivenUp || failures.length > 0 || decision.own.length === 0) {
-    const others = [...(nodes?.values() ?? [])].filter(({ name }) => name !== settings.node)
-    const theirs = others.flatMap(({ ranges }) =>
-      ranges.flatMap(({ range }) => (typeof range === 'string' ? [] : range)),
-    )
-    const former = configuredRanges(settings).filter(({ text }) => !decision.own.some((own) => own.text === text))
-    const isTaken = former.some((range) => theirs.some((other) => overlaps(range, other)))
-    if ((isGivenUp || isTaken) && withdrawRanges(settings)) log('warning', 'configuration written', { podCidrs: [] })
+  // Two Nodes have the range: the younger one's new pods would get addresses of the elder's.
+  const own = decision.isYounger && !isSetUp ? [] : decision.own.map(({ text }) => text)
+  if (good === undefined || isUnfit || failures.length > 0 || own.length === 0) {
+    if (withdrawRanges(settings, own)) log('warning', 'configuration written', { podCidrs: [] })
     return otherConfigurations(settings)
   }
-  const ranges = decision.own.map(({ text }) => text)
-  if (writeConfiguration(settings, good, { mode, ranges, mtu: decision.mtu }))
-    log('info', 'configuration written', { podCidrs: ranges, mtu: decision.mtu })
+  if (writeConfiguration(settings, good, { mode, ranges: own, mtu: decision.mtu }))
+    log('info', 'configuration written', { podCidrs: own, mtu: decision.mtu })
   return otherConfigurations(settings)
 }

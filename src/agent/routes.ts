@@ -21,18 +21,6 @@ import { type Range, rangeOf } from './node-ranges.ts'
 export const routeProtocol = 116
 export const routeMetric = 116
 
-/** Where packets of a route go: to a gateway on a link, into the overlay to a node's address, or nowhere. */
-export type Way =
-  | { readonly kind: 'gateway'; readonly gateway: string; readonly dev: string }
-  | { readonly kind: 'overlay'; readonly remote: string; readonly vni: number }
-  | { readonly kind: 'unreachable' }
-
-/** A route of the agent that is to be. */
-export interface WantedRoute {
-  readonly range: Range
-  readonly way: Way
-}
-
 /** A route of the main table. `gateway` and `dev`: absent where it has none. */
 export interface KernelRoute {
   readonly range: Range
@@ -47,12 +35,27 @@ export interface KernelRoute {
   readonly protocol: number
 }
 
+/** The overlay's device. */
+export const overlayLink = 'trestle0'
+
+const marks = { metric: routeMetric, protocol: routeProtocol }
+
+export function routeByGateway(range: Range, gateway: string, dev: string): KernelRoute {
+  return { range, isUnicast: true, gateway, dev, ...marks }
+}
+
+/** `remote`: the node's address that packets are encapsulated to. */
+export function routeByOverlay(range: Range, remote: string, vni: number): KernelRoute {
+  return { range, isUnicast: true, dev: overlayLink, remote, vni, ...marks }
+}
+
+export function unreachableRoute(range: Range): KernelRoute {
+  return { range, isUnicast: false, ...marks }
+}
+
 export function isOwnRoute({ protocol }: KernelRoute): boolean {
   return protocol === routeProtocol
 }
-
-/** The device of the overlay. */
-export const overlayLink = 'trestle0'
 
 /** A batch takes no -6: the root prefix says it; with one table named IPv4 is meant all the same (ip/iproute.c). */
 const queries = `addr show dev ${overlayLink}\nroute show table main root 0.0.0.0/0\nroute show table all root ::/0\n`
@@ -150,18 +153,18 @@ export function readRoutes(stdout: string): readonly KernelRoute[] {
   })
 }
 
-/** One line for `ip -batch`. `why` completes "could not …". */
+/** One line for `ip -batch`, and what it changes. `why` completes "could not …". */
 export interface RouteChange {
   readonly words: readonly string[]
   readonly why: string
+  readonly removes?: KernelRoute | undefined
+  readonly adds?: KernelRoute
 }
-
-const marks = ['metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
 
 /** What has to change for the wanted routes to be there, and of the agent's others only those of `kept`. */
 export function routeChanges(
   there: readonly KernelRoute[],
-  wanted: readonly WantedRoute[],
+  wanted: readonly KernelRoute[],
   kept: ReadonlySet<KernelRoute> = new Set(),
 ): readonly RouteChange[] {
   const own = there.filter(isOwnRoute)
@@ -169,52 +172,43 @@ export function routeChanges(
   const isExtra = (route: KernelRoute) => !texts.has(route.range.text) || route.metric !== routeMetric
   const removals = own.filter((route) => isExtra(route) && !kept.has(route)).map(removal)
   const byRange = new Map(own.filter(({ metric }) => metric === routeMetric).map((route) => [route.range.text, route]))
-  const additions = wanted.filter(({ range, way }) => !isSameWay(byRange.get(range.text), way)).map(addition)
+  const additions = wanted.flatMap((route) => {
+    const former = byRange.get(route.range.text)
+    return former !== undefined && isSame(former, route) ? [] : [addition(route, former)]
+  })
   return [...removals, ...additions]
 }
 
-/** IPv6 prints the loopback link with an unreachable route. */
-function isSameWay(route: KernelRoute | undefined, way: Way): boolean {
-  if (route === undefined) return false
-  switch (way.kind) {
-    case 'gateway':
-      return route.gateway === way.gateway && route.dev === way.dev
-    case 'overlay':
-      return route.remote === way.remote && route.vni === way.vni && route.dev === overlayLink
-    case 'unreachable':
-      return !route.isUnicast
-    default:
-      return way satisfies never
-  }
+/** The table after changes that the kernel has made. */
+export function changedRoutes(there: readonly KernelRoute[], changes: readonly RouteChange[]): readonly KernelRoute[] {
+  const gone = new Set(changes.map(({ removes }) => removes))
+  return [...there.filter((route) => !gone.has(route)), ...changes.flatMap(({ adds }) => adds ?? [])]
 }
 
-function removal({ range, gateway, dev, metric }: KernelRoute): RouteChange {
+/** IPv6 prints the loopback link with an unreachable route. */
+function isSame(one: KernelRoute, other: KernelRoute): boolean {
+  if (!one.isUnicast || !other.isUnicast) return one.isUnicast === other.isUnicast
+  return (['gateway', 'dev', 'remote', 'vni'] as const).every((key) => one[key] === other[key])
+}
+
+function removal(route: KernelRoute): RouteChange {
+  const { range, gateway, dev, metric } = route
   const by = gateway === undefined ? [] : ['via', gateway]
   const on = dev === undefined || dev === 'lo' ? [] : ['dev', dev]
   const words = ['route', 'del', range.text, ...by, ...on, 'metric', `${metric}`, 'proto', `${routeProtocol}`]
-  return { words, why: `remove the route to ${range.text}` }
+  return { words, why: `remove the route to ${range.text}`, removes: route }
 }
 
-function addition({ range: { text }, way }: WantedRoute): RouteChange {
-  switch (way.kind) {
-    case 'gateway': {
-      const words = ['route', 'replace', text, 'via', way.gateway, 'dev', way.dev, ...marks]
-      return { words, why: `route ${text} by ${way.gateway}` }
-    }
-    case 'overlay': {
-      // Over IPv6 a packet without a checksum is dropped where it arrives (net/ipv6/udp.c).
-      const kind = familyOf(way.remote) === 6 ? ['ip6', 'csum'] : ['ip']
-      const encap = ['encap', kind[0] ?? '', 'id', `${way.vni}`, 'dst', way.remote, ...kind.slice(1)]
-      return {
-        words: ['route', 'replace', text, ...encap, 'dev', overlayLink, ...marks],
-        why: `route ${text} through the overlay to ${way.remote}`,
-      }
-    }
-    case 'unreachable':
-      return { words: ['route', 'replace', 'unreachable', text, ...marks], why: `route ${text} to nowhere` }
-    default:
-      return way satisfies never
-  }
+function addition(route: KernelRoute, former: KernelRoute | undefined): RouteChange {
+  const { range, isUnicast, gateway, dev, remote, vni } = route
+  // Over IPv6 a packet without a checksum is dropped where it arrives (net/ipv6/udp.c).
+  const kind = familyOf(remote ?? '') === 6 ? ['ip6', 'csum'] : ['ip']
+  const encap = remote === undefined ? [] : ['encap', kind[0] ?? '', 'id', `${vni}`, 'dst', remote, ...kind.slice(1)]
+  const by = [...(gateway === undefined ? [] : ['via', gateway]), ...encap, ...(dev === undefined ? [] : ['dev', dev])]
+  const target = isUnicast ? [range.text, ...by] : ['unreachable', range.text]
+  const words = ['route', 'replace', ...target, 'metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
+  const to = gateway ?? (remote === undefined ? 'nowhere' : `the overlay to ${remote}`)
+  return { words, why: `route ${range.text} by ${to}`, removes: former, adds: route }
 }
 
 /** A change that the kernel refused, and its text. */

@@ -3,11 +3,12 @@
 
 import { hostname } from 'node:os'
 import { type Command, type Input, UsageError } from '../../src-before/cli/shell/command.ts'
-import { isSupported, supportedVersions } from '../cni/results.ts'
 import { type Range, readPodRange } from './node-ranges.ts'
 
 /** Where a ServiceAccount's credentials are mounted. */
 export const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+const option = (value: string, help: string) => ({ type: 'string', value, help }) as const
 
 export const agentCommand: Command = {
   name: 'agent',
@@ -21,50 +22,26 @@ export const agentCommand: Command = {
     'of pods stays. docs/kubernetes.md has the manifest.',
   ].join('\n'),
   options: {
-    'node-name': { type: 'string', value: 'NAME', help: 'name of this node; default: $NODE_NAME, else the host name' },
-    mode: { type: 'string', value: 'MODE', help: 'ptp (default): a routed link for each pod; or bridge' },
-    overlay: {
-      type: 'string',
-      value: 'WHEN',
-      help: 'auto (default): encapsulate to nodes behind a router; never; or always, to all nodes',
-    },
-    'overlay-port': { type: 'string', value: 'PORT', help: 'UDP port of the overlay; default: 4790' },
-    'overlay-vni': { type: 'string', value: 'VNI', help: 'VXLAN network identifier; default: 4790' },
-    'cloud-routes': {
-      type: 'boolean',
-      help: 'make no routes; a cloud controller makes them and sets the condition NetworkUnavailable',
-    },
-    'cluster-cidr': {
-      type: 'string',
-      value: 'CIDR,…',
-      help: 'route only podCIDRs of other nodes within these ranges; default: any range',
-    },
-    'api-server': {
-      type: 'string',
-      value: 'URL',
-      help: "default: the server of the kubelet's kubeconfig, else of the environment",
-    },
-    'ca-file': { type: 'string', value: 'FILE', help: "CA of the API server's certificate" },
-    kubeconfig: { type: 'string', value: 'FILE', help: "the kubelet's kubeconfig on the host, for address and CA" },
-    'token-file': { type: 'string', value: 'FILE', help: "default: the ServiceAccount's token" },
-    'conf-dir': { type: 'string', value: 'DIR', help: 'default: /etc/cni/net.d' },
-    'bin-dir': { type: 'string', value: 'DIR', help: 'default: /opt/cni/bin' },
-    template: {
-      type: 'string',
-      value: 'FILE',
-      help: 'further keys of the configuration; default: /etc/trestle/pods.conflist, if present',
-    },
-    'host-root': { type: 'string', value: 'DIR', help: "in a container: the host's root directory, /proc/1/root" },
-    'cni-version': { type: 'string', value: 'VERSION', help: 'cniVersion of the configuration; default: 1.1.0' },
-    'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask before garbage is collected' },
+    'node-name': option('NAME', 'name of this node; default: $NODE_NAME, else the host name'),
+    mode: option('MODE', 'ptp (default): a routed link for each pod; or bridge'),
+    overlay: option('WHEN', 'auto (default): encapsulate to nodes behind a router; never; or always, to all nodes'),
+    'overlay-port': option('PORT', 'UDP port of the overlay; default: 4790'),
+    'overlay-vni': option('VNI', 'VXLAN network identifier; default: 4790'),
+    'cloud-routes': { type: 'boolean', help: 'make no routes: a cloud makes them and sets NetworkUnavailable' },
+    'cluster-cidr': option('CIDR,…', 'route only podCIDRs of other nodes within these ranges; default: any range'),
+    'api-server': option('URL', "default: the server of the kubelet's kubeconfig, else of the environment"),
+    'ca-file': option('FILE', "CA of the API server's certificate"),
+    kubeconfig: option('FILE', "the kubelet's kubeconfig on the host, for address and CA"),
+    'token-file': option('FILE', "default: the ServiceAccount's token"),
+    'conf-dir': option('DIR', 'default: /etc/cni/net.d'),
+    'bin-dir': option('DIR', 'default: /opt/cni/bin'),
+    template: option('FILE', 'further keys of the configuration; default: /etc/trestle/pods.conflist, if present'),
+    'host-root': option('DIR', "in a container: the host's root directory, /proc/1/root"),
+    'runtime-endpoint': option('SOCKET', 'the runtime to ask before garbage is collected'),
     uninstall: { type: 'boolean', help: 'remove all that agent and plugin made, once no pod is attached' },
-    listen: {
-      type: 'string',
-      value: 'ADDR:PORT',
-      help: 'address of health and metrics; default: 127.0.0.1:9917; off: none',
-    },
-    look: { type: 'string', value: 'SECONDS', help: 'seconds between looks at everything; default: 5' },
-    gc: { type: 'string', value: 'SECONDS', help: 'seconds between garbage collections; default: 600; 0: never' },
+    listen: option('ADDR:PORT', 'address of health and metrics; default: 127.0.0.1:9917; off: none'),
+    look: option('SECONDS', 'seconds between looks at everything; default: 5'),
+    gc: option('SECONDS', 'seconds between garbage collections; default: 600; 0: never'),
   },
   examples: ['trestle agent', 'trestle agent --overlay never --node-name node-1', 'trestle agent --cloud-routes'],
   run: () => {
@@ -94,7 +71,6 @@ export interface Settings {
   readonly node: string
   readonly mode: AgentMode
   readonly network: string
-  readonly cniVersion: string
   readonly overlay: OverlaySettings
   readonly confDir: string
   readonly confName: string
@@ -138,7 +114,6 @@ export function readSettings({ values }: Pick<Input, 'values'>, env = process.en
     node: readName(text('node-name') ?? env['NODE_NAME'] ?? hostname().toLowerCase()),
     mode: readWord('mode', text('mode') ?? 'ptp', ['bridge', 'ptp']),
     network: 'pods',
-    cniVersion: readWord('cni-version', text('cni-version') ?? '1.1.0', supportedVersions.filter(isSupported)),
     overlay: {
       when: isCloudRouted ? 'never' : readWord('overlay', text('overlay') ?? 'auto', ['auto', 'never', 'always']),
       port: readNumber('overlay-port', text('overlay-port') ?? `${usualPort}`, 1, 65_535),

@@ -169,11 +169,10 @@ function writeTemporary(path: string, text: string, more = 0): string {
 /** A temporary file of a call that was killed is older than any call. */
 const oldestTemporaryMs = 60_000
 
-/** Removes temporary files that killed calls left. */
-export function sweepTemporaryFiles(directory: string): void {
+/** Removes temporary files that killed calls left. `oldestMs`: an older one is nobody's. */
+export function sweepTemporaryFiles(directory: string, oldestMs = oldestTemporaryMs): void {
   for (const name of namesIn(directory).filter((each) => temporaryName.test(each))) {
     const stat = lstatSync(`${directory}/${name}`, { throwIfNoEntry: false })
-    if (stat !== undefined && Math.abs(Date.now() - stat.mtimeMs) > oldestTemporaryMs)
-      removeFile(`${directory}/${name}`)
+    if (stat !== undefined && Math.abs(Date.now() - stat.mtimeMs) >= oldestMs) removeFile(`${directory}/${name}`)
   }
 }

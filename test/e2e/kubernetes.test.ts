@@ -2,8 +2,9 @@
 // Kubernetes' own network tests, on two nodes that have `kubectl apply -k conf-examples/kubernetes` with the built image: all
 // of [sig-network] pass but those that kubernetes-tests-left-out.txt names, each with its reason.
 //
-// TRESTLE_TEST_KUBERNETES: kube-proxy's mode and the families: `nftables dual`, `iptables IPv4`, `nftables IPv6`; with
-// `router` behind it three nodes on two segments, with a router between them that knows no pods.
+// TRESTLE_TEST_KUBERNETES: kube-proxy's mode and the families: `nftables dual`, `iptables IPv4`, `nftables IPv6`,
+// `nftables dual-over-IPv6` (nodes have IPv6 addresses alone); with `router` behind it three nodes on two segments, with a
+// router between them that knows no pods.
 // TRESTLE_TEST_NETWORK: agent (default), plain or upstream (cluster/sig-network.ts).
 // TRESTLE_TEST_FOCUS: only tests whose names match. TRESTLE_TEST_REPORT: a folder for the log and ginkgo's report.
 
@@ -20,6 +21,7 @@ const wish = process.env['TRESTLE_TEST_KUBERNETES'] ?? ''
 const network = (process.env['TRESTLE_TEST_NETWORK'] ?? 'agent') as Network
 const kinds = new Map([
   ['dual', { cidrs: ['10.244.0.0/16', 'fd00:10:244::/48'], services: ['10.96.0.0/16', 'fd00:10:96::/112'] }],
+  ['dual-over-IPv6', { cidrs: ['fd00:10:244::/48', '10.244.0.0/16'], services: ['fd00:10:96::/112', '10.96.0.0/16'] }],
   ['IPv4', { cidrs: ['10.244.0.0/16'], services: ['10.96.0.0/16'] }],
   ['IPv6', { cidrs: ['fd00:10:244::/48'], services: ['fd00:10:96::/112'] }],
 ])
@@ -52,7 +54,11 @@ describe.skipIf(missing().length > 0)('the network tests of Kubernetes', { timeo
       nodes,
       proxy,
       images,
-      env: { LAB_DNS: dns, LAB_ROUTER: hasRouter ? 'yes' : 'no' },
+      env: {
+        LAB_DNS: dns,
+        LAB_ROUTER: hasRouter ? 'yes' : 'no',
+        LAB_UNDERLAY: families.endsWith('IPv6') ? 'IPv6' : '',
+      },
     })
     await bringNetwork(cluster, network, nodes)
     // The test of topology hints wants two zones.

@@ -52,6 +52,8 @@ export interface Cluster {
   on(node: string, line: string): Promise<Ran>
   /** The same, where it may not fail; what it printed. */
   must(node: string, line: string): Promise<string>
+  /** Ends a node's machine at once, and starts it again, as a boot: disks stay. `host`: LAB_HOST of node.sh. */
+  boot(node: string, host: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -90,6 +92,16 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       const ran = await on(node, line)
       expect(ran.exitCode, `${node}: ${line}: ${ran.stdout}${ran.stderr}`).toBe(0)
       return ran.stdout
+    },
+    async boot(node, host) {
+      const number = `${nodes.indexOf(node) + 1}`
+      const script = fileURLToPath(new URL('node.sh', import.meta.url))
+      const gone = `kill -9 $(cat ${dir}/${node}/pid); until [ -z "$(ip netns pids ${node})" ]; do sleep 0.1; done; ip netns del ${node}
+        while ip link show ${node}; do sleep 0.1; done; rm ${dir}/${node}/up.log`
+      const start = `(tail -f /dev/null | bash ${script} ${dir} ${peers} ${node} ${number} ${proxy}) </dev/null >>${dir}/${node}.out 2>&1 &`
+      const boot = { LAB_CIDRS: cidrs.join(','), LAB_HOST: host, LAB_BOOT_ID: randomUUID() }
+      const ran = await site.run('bash', ['-c', `${gone}\n${start}`], { env: { ...env, ...boot } })
+      expect(ran.exitCode, ran.stderr).toBe(0)
     },
     close: () => site.close(),
   }
@@ -135,6 +147,7 @@ interface Conditioned {
   readonly metadata: { readonly name: string }
   readonly status: {
     readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+    readonly nodeInfo?: { readonly bootID: string }
     readonly podIPs?: readonly { readonly ip: string }[]
     readonly addresses?: readonly { readonly type: string; readonly address: string }[]
   }

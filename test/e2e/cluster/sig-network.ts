@@ -34,7 +34,10 @@ function routesTo(nodes: Awaited<ReturnType<typeof list>>): readonly string[] {
   return nodes.flatMap(({ spec, status }) =>
     (spec.podCIDRs ?? []).map((range) => {
       const isOfFamily = (address: string) => address.includes(':') === range.includes(':')
-      const via = status.addresses?.find(({ type, address }) => type === 'InternalIP' && isOfFamily(address))?.address
+      const internal = (status.addresses ?? [])
+        .filter(({ type }) => type === 'InternalIP')
+        .map(({ address }) => address)
+      const via = internal.find(isOfFamily) ?? `inet6 ${internal[0]}`
       return `ip route replace ${range} via ${via}`
     }),
   )

@@ -8,6 +8,7 @@
 #   LAB_API           the API server's address, with which cluster.ts wrote the credentials
 #   LAB_ROUTER        yes: every second node is on a segment of its own, lan1, behind this machine, which forwards only
 #                     what nodes send by their own addresses
+#   LAB_UNDERLAY      IPv6: nodes have an InternalIP of IPv6 alone
 #   DIR/pki           made by cluster.ts: tokens.csv, sa.key, NAME.conf for admin, kcm, sched, proxy and each node
 #   DIR/NODE/pid      the machine of a node, for nsenter; 192.0.2.11 and so on
 set -euo pipefail

@@ -157,13 +157,15 @@ describe('a range that another node has by now', () => {
     attach('young')
   })
 
-  it('is the only reason to withdraw it from a node that has none', async () => {
+  it('is no range of a node that has none: new pods wait for one', async () => {
     await registered(a)
     expect(await round([], {}, [])).toMatchObject({
       isDone: false,
       waitsFor: 'waiting for a podCIDR of the own node',
     })
-    expect(plugin()['podcidr']).toEqual(a)
+    expect(plugin()['podcidr']).toEqual([])
+    expect(refusal()).toBe(7)
+    expect(await registered(a)).toMatchObject({ isDone: true })
     attach('young')
   })
 })

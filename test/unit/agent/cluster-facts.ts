@@ -123,9 +123,9 @@ export function addressesOf({ peers }: ClusterDecision): Readonly<Record<string,
 
 /** A line for each route that is wanted. */
 export function ways({ wanted }: Pick<ClusterDecision, 'wanted'>): readonly string[] {
-  return wanted.map(({ range: { text }, way }) => {
-    if (way.kind === 'unreachable') return `unreachable ${text}`
-    return way.kind === 'overlay' ? `${text} encap ${way.remote}` : `${text} via ${way.gateway} dev ${way.dev}`
+  return wanted.map(({ range: { text }, isUnicast, gateway, dev, remote }) => {
+    if (!isUnicast) return `unreachable ${text}`
+    return remote === undefined ? `${text} via ${gateway} dev ${dev}` : `${text} encap ${remote}`
   })
 }
 

@@ -102,26 +102,26 @@ describe('whatever the Nodes say', () => {
           ).toBe(true)
         if (given.isCloudRouted) expect(wanted).toEqual([])
 
-        const out = wanted.filter(({ way }) => way.kind !== 'unreachable')
+        const out = wanted.filter(({ isUnicast }) => isUnicast)
         expectApart(out.map((each) => each.range))
         const ownUnreachable = own.filter(({ text }) => ways(decision).includes(`unreachable ${text}`))
-        for (const { range: to, way } of wanted) {
-          seen[way.kind] += 1
-          if (way.kind === 'unreachable') {
+        for (const { range: to, isUnicast, gateway, remote } of wanted) {
+          const kind = remote === undefined ? (isUnicast ? 'gateway' : 'unreachable') : 'overlay'
+          seen[kind] += 1
+          if (kind === 'unreachable') {
             expect([...texts(own), ...given.earlier]).toContain(to.text)
             continue
           }
           const peer = peers.find(({ ranges }) => ranges.includes(to))
-          const next = address(way.kind === 'gateway' ? way.gateway : way.remote)
+          const next = address(remote ?? gateway ?? '')
           expect(texts(peer?.addresses ?? [])).toContain(next.text)
           expect([...ownAddresses, '192.0.2.0', '192.0.2.255']).not.toContain(next.text)
           // No packet on its way to a node is one for a pod.
           const ofPods = [...out.map((each) => each.range), ...ownUnreachable]
           expect(texts(ofPods.filter((each) => includes(each, next)))).toEqual([])
           expect(ownAddresses.filter((text) => includes(to, address(text)))).toEqual([])
-          if (way.kind === 'gateway')
-            expect(base.some(({ gateway, range }) => !gateway && includes(range, next))).toBe(true)
-          expect(given.when === (way.kind === 'gateway' ? 'always' : 'never')).toBe(false)
+          if (kind === 'gateway') expect(base.some((route) => !route.gateway && includes(route.range, next))).toBe(true)
+          expect(given.when === (kind === 'gateway' ? 'always' : 'never')).toBe(false)
         }
 
         const { kept } = routesToKeep(routes, decision, { since: new Map(), nowMs: 0, bounds })

@@ -37,9 +37,9 @@ describe('the own ranges', () => {
     const found = decide([odd])
     expect(texts(found.own)).toEqual(['10.0.1.0/24', 'fd00:1::/64'])
     expect(told(found)).toEqual([
-      'self BadPodCIDR podCIDR "10.0.2.0/24" is a second range of IPv4',
-      'self BadPodCIDR podCIDR "10.0.3.0/31" has no room for pods',
-      'self BadPodCIDR podCIDR "fd00::2/127" has no room for pods',
+      'self BadPodCIDR podCIDR 10.0.2.0/24 is a second range of IPv4',
+      'self BadPodCIDR podCIDR 10.0.3.0/31 has no room for pods',
+      'self BadPodCIDR podCIDR fd00::2/127 has no room for pods',
       'self BadPodCIDR podCIDR "x" is no CIDR',
     ])
     expect(ids(decide([node('self', [], [])]))).toEqual(['self NoPodCIDR'])

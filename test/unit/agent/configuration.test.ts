@@ -15,7 +15,6 @@ import {
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
-  configuredRanges,
   conflistOf,
   emptyTemplate,
   type LookedTemplate,
@@ -28,7 +27,6 @@ import {
 import { readSettings } from '../../../src/agent/settings.ts'
 import { readCall } from '../../../src/cni/call.ts'
 import { readConfig, readDelConfig } from '../../../src/config/read-config.ts'
-import { texts } from './cluster-facts.ts'
 
 let scratch: string
 let file: string
@@ -56,6 +54,9 @@ function sent({ plugins: [plugin], ...list }: ReturnType<typeof conflistOf>): st
 }
 const call = (verb: string) =>
   readCall({ CNI_COMMAND: verb, CNI_CONTAINERID: 'a', CNI_NETNS: '/n', CNI_IFNAME: 'eth0', CNI_PATH: '/bin' })
+
+const written = ({ confDir }: ReturnType<typeof settings>) =>
+  JSON.parse(readFileSync(`${confDir}/10-trestle.conflist`, 'utf8')).plugins[0].podcidr
 
 describe('the configuration', () => {
   it.each([
@@ -96,31 +97,29 @@ describe('the configuration', () => {
 
   it('is written as a whole, and where it is another', () => {
     const own = settings()
-    expect(configuredRanges(own)).toEqual([])
     expect(writeConfiguration(own, emptyTemplate, pods)).toBe(true)
     expect(readdirSync(own.confDir)).toEqual(['10-trestle.conflist'])
     const text = readFileSync(`${own.confDir}/10-trestle.conflist`, 'utf8')
     expect(JSON.parse(text)).toEqual(conflistOf(emptyTemplate, own, pods))
-    expect(texts(configuredRanges(own))).toEqual(ranges)
+    expect(written(own)).toEqual(ranges)
     expect(writeConfiguration(own, emptyTemplate, pods)).toBe(false)
     expect(writeConfiguration(own, emptyTemplate, { ...pods, mtu: 1400 })).toBe(true)
     writeFileSync(`${own.confDir}/10-trestle.conflist`, '{')
-    expect(configuredRanges(own)).toEqual([])
     expect(writeConfiguration(own, emptyTemplate, { ...pods, ranges: ['10.0.1.0/24'] })).toBe(true)
-    expect(texts(configuredRanges(own))).toEqual(['10.0.1.0/24'])
+    expect(written(own)).toBe('10.0.1.0/24')
   })
 
   it('without its ranges is refused for an ADD and taken for a DEL', () => {
     const own = settings()
-    expect(withdrawRanges(own)).toBe(false)
+    expect(withdrawRanges(own, [])).toBe(false)
     writeConfiguration(own, { ...emptyTemplate, others: [{ type: 'tuning' }] }, pods)
-    expect(withdrawRanges(own)).toBe(true)
-    expect(configuredRanges(own)).toEqual([])
+    expect(withdrawRanges(own, pods.ranges)).toBe(false)
+    expect(withdrawRanges(own, ['10.0.7.0/24'])).toBe(true)
     const list = JSON.parse(readFileSync(`${own.confDir}/10-trestle.conflist`, 'utf8'))
     expect(list.plugins).toMatchObject([{ type: 'trestle', mode: 'ptp', podcidr: [] }, { type: 'tuning' }])
     for (const verb of ['ADD', 'STATUS']) expect(() => readConfig(sent(list), call(verb))).toThrow('podcidr')
     expect(() => readDelConfig(sent(list), call('DEL').ownTypes)).not.toThrow()
-    expect(withdrawRanges(own)).toBe(false)
+    expect(withdrawRanges(own, [])).toBe(false)
   })
 
   it('is told of where the runtime uses another file', () => {

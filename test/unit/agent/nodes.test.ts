@@ -141,33 +141,4 @@ describe('watchNodes', () => {
     expect([...(found?.nodes.keys() ?? [])]).toEqual(['b'])
     expect(errors).toHaveLength(1)
   })
-
-  it('asks for smaller pages where a page is too large, down to a Node', async () => {
-    const limits: number[] = []
-    const nodes = Array.from({ length: 7 }, (_, at) => ({
-      ...nodeObject(`n${at}`),
-      large: at < 2 ? 'x'.repeat(9_000_000) : '',
-    }))
-    const open = await serve((request, response) => {
-      const { searchParams } = new URL(request.url ?? '', 'http://x')
-      if (searchParams.get('watch') === 'true') return
-      const [from, limit] = [Number(searchParams.get('continue') ?? 0), Number(searchParams.get('limit'))]
-      limits.push(limit)
-      const more = from + limit < nodes.length ? { continue: `${from + limit}` } : {}
-      response.end(nodeList(nodes.slice(from, from + limit), more))
-    })
-    const errors = await watched(open, ({ state }) => state.isListed)
-    expect([errors, limits.slice(0, 7)]).toEqual([[], [50, 25, 12, 6, 3, 1, 1]])
-  })
-
-  it('takes the end of a watch that a load balancer cuts for no failure', { timeout: 20_000 }, async () => {
-    let asked = 0
-    const open = await serve((request, response) => {
-      if (!request.url?.includes('watch=true')) return void response.end(nodeList([nodeObject('a')]))
-      asked += 1
-      response.flushHeaders()
-      setTimeout(() => response.socket?.destroy(), 3200)
-    })
-    expect(await watched(open, () => asked > 1)).toEqual([])
-  })
 })

@@ -7,7 +7,7 @@ import type { Access } from '../../../src/agent/api.ts'
 import type { Problem } from '../../../src/agent/cluster.ts'
 import { openMetrics } from '../../../src/agent/metrics.ts'
 import { readNode } from '../../../src/agent/nodes.ts'
-import { changedProblems, openReporter, ripeProblems } from '../../../src/agent/report.ts'
+import { changedProblems, openGrace, openReporter, type Report } from '../../../src/agent/report.ts'
 import { here, serve, until, useServers } from './api-server.ts'
 import { node } from './cluster-facts.ts'
 
@@ -25,14 +25,12 @@ describe('problems', () => {
 
   it('of the own node are told at once, another’s when it has lasted, anew when it was over', () => {
     const both = [problem('self'), problem('b')]
-    const at = (nowMs: number, seen: ReadonlyMap<string, number>, now: readonly Problem[] = both) =>
-      ripeProblems(now, { self: 'self', nowMs, seen })
-    const first = at(1000, new Map())
-    expect(first.ripe).toEqual([both[0]])
-    expect(at(10_999, first.seen).ripe).toEqual([both[0]])
-    const later = at(11_000, first.seen)
-    expect(later.ripe).toEqual(both)
-    expect(at(30_000, at(20_000, later.seen, []).seen).ripe).toEqual([both[0]])
+    const ripen = openGrace('self')
+    expect(ripen(both, 1000)).toEqual([both[0]])
+    expect(ripen(both, 10_999)).toEqual([both[0]])
+    expect(ripen(both, 11_000)).toEqual(both)
+    expect(ripen([], 20_000)).toEqual([])
+    expect(ripen(both, 30_000)).toEqual([both[0]])
   })
 })
 
@@ -61,16 +59,18 @@ async function notedBy(answer: (asked: Asked, count: number) => number | Promise
 }
 
 function reporterOf(open: () => Access) {
-  return openReporter({ node: 'self', open, signal: here.end.signal, metrics: openMetrics('0') })
+  const tell = openReporter({ node: 'self', open, signal: here.end.signal, metrics: openMetrics('0') })
+  return (report: Partial<Report>) =>
+    tell({ own: undefined, isAvailable: false, subnets: undefined, problems: [], ...report })
 }
 
-const events = (asked: readonly Asked[]) => asked.filter(({ url }) => url.includes('/events'))
-const always = () => true
+const isEvent = ({ url }: Asked) => url.includes('/events')
+const pause = () => new Promise((resolve) => setTimeout(resolve, 100))
 
 describe('events', () => {
   it('are on this node, of a name of their own, and are counted anew where one is there', async () => {
     const { asked, open } = await notedBy(({ method }) => (method === 'POST' ? 409 : 200))
-    reporterOf(open).report('Warning', [problem('b', 'no podCIDR')], always)
+    reporterOf(open)({ problems: [problem('b', 'no podCIDR')] })
     await until(() => asked.length > 1)
     const [made, again] = asked
     expect(made?.body).toMatchObject({
@@ -85,44 +85,44 @@ describe('events', () => {
     })
   })
 
-  it('wait ten at most, however many problems begin while the server is slow', async () => {
+  it('tell of the newest report, however slow the server is: what was over meanwhile is not told', async () => {
     const slow = Promise.withResolvers<void>()
     const { asked, open } = await notedBy(() => slow.promise.then(() => 201))
-    const reporter = reporterOf(open)
-    const many = (count: number, of: string) => Array.from({ length: count }, (_, at) => problem(`${of}-${at}`))
-    reporter.report('Warning', many(10, 'a'), always)
-    reporter.report('Warning', many(100, 'b'), always)
+    const tell = reporterOf(open)
+    tell({ problems: [problem('a')] })
     await until(() => asked.length > 0)
+    tell({ problems: [problem('a'), problem('b')] })
+    tell({ problems: [problem('c')] })
     slow.resolve()
-    await until(() => asked.length >= 10)
-    // With ten sent there is room again, and nothing of the hundred before it.
-    await until(() => {
-      reporter.report('Normal', [problem('last')], () => asked.length === 10)
-      return asked.length > 10
-    })
-    expect(asked.at(-1)?.body).toMatchObject({ type: 'Normal', message: 'over: node last: x' })
-    expect(asked.filter(({ body }) => body.message.includes('b-'))).toEqual([])
+    await until(() => asked.length > 2)
+    await pause()
+    expect(asked.map(({ body }) => body.message)).toEqual(['node a: x', 'node c: x', 'over: node a: x'])
   })
 
-  it('are a burst, and then none of those that are too many', async () => {
+  it('are a burst, and the others wait', async () => {
     const { asked, open } = await notedBy(() => 201)
-    const reporter = reporterOf(open)
+    const tell = reporterOf(open)
     for (let count = 1; count <= 40; count++) {
-      reporter.report('Warning', [problem('evil', `${count}`)], always)
-      await until(() => asked.length >= Math.min(count, 25))
+      tell({ problems: [problem('evil', `${count}`)] })
+      await until(() => asked.length >= Math.min(2 * count - 1, 25))
     }
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await pause()
     expect(asked).toHaveLength(25)
   })
 
-  it('that the server fails to take are dropped, and keep nothing else waiting', async () => {
-    const { asked, open } = await notedBy(({ url }) => (url.includes('/events') ? 500 : 200))
-    const reporter = reporterOf(open)
-    for (const each of ['a', 'b']) reporter.report('Warning', [problem('self', each)], always)
-    reporter.clearCondition(node('self', [], []))
-    await until(() => events(asked).some(({ body }) => body.message === 'b'))
-    expect(asked.slice(0, 2).filter(({ method }) => method === 'PATCH')).toHaveLength(1)
-    expect(events(asked).filter(({ body }) => body.message === 'a')).toHaveLength(3)
+  it('that the server fails to take keep nothing else waiting, and one that it refuses is not sent again', async () => {
+    const { asked, open } = await notedBy(({ body, url }) =>
+      !url.includes('/events') ? 200 : body.message === 'a' ? 500 : body.message === 'b' ? 403 : 201,
+    )
+    const tell = reporterOf(open)
+    tell({
+      problems: ['a', 'b', 'c'].map((each) => problem('self', each)),
+      own: node('self', [], []),
+      isAvailable: true,
+    })
+    await until(() => asked.filter(isEvent).length >= 4)
+    expect(asked.filter(isEvent).map(({ body }) => body.message)).toEqual(['a', 'b', 'c', 'a'])
+    expect(asked.filter((each) => !isEvent(each))).toHaveLength(1)
   })
 })
 
@@ -136,54 +136,49 @@ describe('the Node', () => {
 
   it('gets the condition once for each uid, unless it has it', async () => {
     const { asked, open } = await notedBy(() => 200)
-    const reporter = reporterOf(open)
-    for (const each of ['a', 'a', 'b']) reporter.clearCondition(withCondition(each, 'True'))
-    reporter.clearCondition(withCondition('c', 'False'))
-    reporter.clearCondition(withCondition('d'))
-    await until(() => asked.length >= 3)
+    const tell = reporterOf(open)
+    const all = [
+      ...([withCondition('a', 'True'), withCondition('a', 'True'), withCondition('b', 'True')] as const),
+      ...[withCondition('c', 'False'), withCondition('d')],
+    ]
+    for (const own of all) {
+      tell({ own, isAvailable: true })
+      await pause()
+    }
+    tell({ own: withCondition('e', 'True') })
+    await pause()
     expect(asked).toHaveLength(3)
     const [condition] = asked[0]?.body.status.conditions ?? []
     expect(asked[0]).toMatchObject({ method: 'PATCH', url: path, type })
     expect(condition).toMatchObject({ type: 'NetworkUnavailable', status: 'False' })
   })
 
-  it('gets the subnets in its annotation where they are others', async () => {
+  it('gets the subnets in its annotation where they are others, and again where somebody has removed them', async () => {
     const { asked, open } = await notedBy(() => 200)
-    const reporter = reporterOf(open)
-    const publish = (text: string, there?: string) =>
-      reporter.publish(node('self', [], [], there === undefined ? {} : { subnets: there }), text)
-    publish('192.0.2.0/24')
-    publish('192.0.2.0/24')
-    publish('198.51.100.0/24', '198.51.100.0/24')
-    publish('198.51.100.0/24', '192.0.2.0/24')
-    await until(() => asked.length >= 2)
+    const tell = reporterOf(open)
+    const publish = async (subnets: string, there?: string) => {
+      tell({ own: node('self', [], [], there === undefined ? {} : { subnets: there }), subnets })
+      await pause()
+    }
+    await publish('192.0.2.0/24')
+    await publish('192.0.2.0/24')
+    await publish('198.51.100.0/24', '198.51.100.0/24')
+    await publish('198.51.100.0/24', '192.0.2.0/24')
     expect(asked.map(({ body }) => body.metadata.annotations)).toEqual([
       { 'trestle/subnets': '192.0.2.0/24' },
       { 'trestle/subnets': '198.51.100.0/24' },
     ])
     expect(asked[0]).toMatchObject({ method: 'PATCH', url: path, type })
-  })
-
-  // `published` is what this agent has sent last, and is never forgotten: what others make of the annotation
-  // afterwards stays.
-  it('gets its subnets again where somebody has removed them', async () => {
-    const { asked, open } = await notedBy(() => 200)
-    const reporter = reporterOf(open)
-    reporter.publish(node('self', [], []), '192.0.2.0/24')
-    await until(() => asked.length > 0)
-    reporter.publish(node('self', [], [], { subnets: '192.0.2.0/24' }), '192.0.2.0/24')
-    reporter.publish(node('self', [], []), '192.0.2.0/24')
-    await Promise.race([until(() => asked.length > 1), new Promise((resolve) => setTimeout(resolve, 1000))])
-    expect(asked).toHaveLength(2)
+    await publish('198.51.100.0/24', '198.51.100.0/24')
+    await publish('198.51.100.0/24')
+    expect(asked).toHaveLength(3)
   })
 
   it('is asked for again after a refusal, and what failed is repeated', async () => {
     const { asked, open } = await notedBy((_, count) => [404, 503, 200][count - 1] ?? 200)
-    const reporter = reporterOf(open)
-    reporter.clearCondition(withCondition('a', 'True'))
-    await until(() => asked.length > 0)
+    const tell = reporterOf(open)
     await until(() => {
-      reporter.clearCondition(withCondition('a', 'True'))
+      tell({ own: withCondition('a', 'True'), isAvailable: true })
       return asked.length > 2
     })
     expect(asked.map(({ url }) => url)).toEqual([path, path, path])

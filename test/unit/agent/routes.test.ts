@@ -3,12 +3,15 @@
 
 import { describe, expect, it } from 'vitest'
 import {
+  changedRoutes,
   changeRoutes,
   lookAtRoutes,
   readRefusals,
   readRoutes,
+  routeByGateway,
+  routeByOverlay,
   routeChanges,
-  type WantedRoute,
+  unreachableRoute,
 } from '../../../src/agent/routes.ts'
 import type { Output } from '../../../src/process/runner.ts'
 import { base, changed, encapsulated, link, ours, range, via } from './cluster-facts.ts'
@@ -99,12 +102,12 @@ describe('what ip prints', () => {
 })
 
 describe('routeChanges', () => {
-  const wanted: readonly WantedRoute[] = [
-    { range: range('10.0.1.0/24'), way: { kind: 'unreachable' } },
-    { range: range('10.0.2.0/24'), way: { kind: 'gateway', gateway: '192.0.2.2', dev: 'eth0' } },
-    { range: range('10.0.3.0/24'), way: { kind: 'overlay', remote: '198.51.100.3', vni: 4790 } },
-    { range: range('fd00:4::/64'), way: { kind: 'overlay', remote: '2001:db8:4::4', vni: 4790 } },
-    { range: range('fd00:1::/64'), way: { kind: 'unreachable' } },
+  const wanted = [
+    unreachableRoute(range('10.0.1.0/24')),
+    routeByGateway(range('10.0.2.0/24'), '192.0.2.2', 'eth0'),
+    routeByOverlay(range('10.0.3.0/24'), '198.51.100.3', 4790),
+    routeByOverlay(range('fd00:4::/64'), '2001:db8:4::4', 4790),
+    unreachableRoute(range('fd00:1::/64')),
   ]
   const there = [
     unreachable4,
@@ -125,6 +128,9 @@ describe('routeChanges', () => {
       'route replace unreachable fd00:1::/64 metric 116 proto 116',
     ])
     expect(lines([...base, ...there], wanted)).toEqual([])
+    const made = changedRoutes(base, routeChanges(base, wanted))
+    expect(made).toEqual([...base, ...wanted])
+    expect(lines(made, wanted)).toEqual([])
   })
 
   it.each([
@@ -137,7 +143,9 @@ describe('routeChanges', () => {
     ['10.0.1.0/24', ours('10.0.1.0/24', '192.0.2.2')],
   ])('replace a route to %s that leads elsewhere, in one step: %#', (text, other) => {
     const table = there.filter((route) => route.range.text !== text)
-    expect(lines([...table, other], wanted)).toEqual([expect.stringMatching(`^route replace .*${text} `)])
+    const changes = routeChanges([...table, other], wanted)
+    expect(changes.map(({ words }) => words.join(' '))).toEqual([expect.stringMatching(`^route replace .*${text} `)])
+    expect(lines(changedRoutes([...table, other], changes), wanted)).toEqual([])
   })
 
   it('remove what is over, unless it is kept, first', () => {

@@ -11,7 +11,7 @@ const read = (values: Values, env: NodeJS.ProcessEnv = { NODE_NAME: 'node-1' }) 
 describe('the settings', () => {
   it('have defaults, and the name of the node from the pod', () => {
     expect(read({})).toMatchObject({
-      ...{ node: 'node-1', mode: 'ptp', network: 'pods', cniVersion: '1.1.0', lookMs: 5000, gcMs: 600_000 },
+      ...{ node: 'node-1', mode: 'ptp', network: 'pods', lookMs: 5000, gcMs: 600_000 },
       ...{ overlay: { when: 'auto', port: 4790, vni: 4790 }, listen: { host: '127.0.0.1', port: 9917 } },
       ...{ confDir: '/etc/cni/net.d', binDir: '/opt/cni/bin', hostRoot: '', isCloudRouted: false, clusterRanges: [] },
       template: { file: '/etc/trestle/pods.conflist', isAsked: false },
@@ -45,7 +45,7 @@ describe('the settings', () => {
 
   it.each([
     ...['node-name ../x', 'node-name Node', 'mode vxlan', 'overlay off', 'overlay-port 0', 'overlay-port 65536'],
-    ...['overlay-vni 16777216', 'overlay-vni 0x1', 'cni-version 2', 'conf-dir relative', 'bin-dir ./x', 'template x'],
+    ...['overlay-vni 16777216', 'overlay-vni 0x1', 'conf-dir relative', 'bin-dir ./x', 'template x'],
     ...['listen nowhere', 'listen 127.0.0.1:99999', 'listen ::1:80', 'look 0', 'look 1.5', 'gc -5', 'gc 86401'],
     ...['cluster-cidr 10.244.0.0/16,', 'cluster-cidr 10.244.0.1/16', 'cluster-cidr 0.0.0.0/0'],
     // an empty value, of a variable that is not set, would bound nothing without a word.
