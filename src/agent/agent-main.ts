@@ -45,11 +45,11 @@ export async function main([, ...words]: readonly string[]): Promise<number> {
 }
 
 /**
- * The young generation would grow to 64 MB and seldom shrink (v8/src/flags/flag-definitions.h). No function runs long
- * enough to be worth the optimizing compiler. Incremental marking took a fifth of an idle agent's CPU.
+ * The young generation would grow to 64 MB and seldom shrink (v8/src/flags/flag-definitions.h). Incremental marking took a
+ * fifth of an idle agent's CPU.
  */
 function keepHeapSmall(): void {
-  for (const flag of ['--semi-space-growth-factor=1', '--no-opt', '--sparkplug', '--no-incremental-marking'])
+  for (const flag of ['--semi-space-growth-factor=1', '--sparkplug', '--no-incremental-marking'])
     setFlagsFromString(flag)
 }
 

@@ -24,7 +24,6 @@ const burstMs = 100
 
 /** A longer round is stuck: the deadlines of its calls end sooner. */
 const stuckMs = 120_000
-
 /** So often everything is looked at, also where no sign says that something has changed. */
 const wholeMs = 300_000
 
@@ -120,16 +119,14 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   const found = await runRound(life.failures > 0 ? { ...input, isLook: true } : input)
   const result = { ...found, problems: life.ripen(found.problems, performance.now()) }
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
-  if (isNews || due.isWhole) collectHeap()
+  if (isNews || due.isWhole || process.memoryUsage().heapUsed > collectFromBytes) collectHeap()
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
   for (const failure of result.failures) log('error', 'round failed', { failure })
+  if (result.failures.length > 0) metrics.failedRounds.inc()
   life.last = result
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
-  metrics.rounds.inc()
-  metrics.roundSeconds.set((performance.now() - life.startedMs) / 1000)
   metrics.nodes.set(watch.nodes.size)
   metrics.ready.set(result.isDone ? 1 : 0)
-  if (result.failures.length > 0) metrics.failedRounds.inc()
   metrics.setProblems(result.problems)
   report(life, result)
   life.startedMs = undefined
@@ -207,6 +204,11 @@ function collectGarbageRegularly({ settings, metrics, signal }: Life): void {
 
 // V8 adds `gc` to contexts that are made while the flag is set (v8/src/extensions/gc-extension.h).
 setFlagsFromString('--expose-gc')
+const gc = runInNewContext('gc') as () => void
+let collectFromBytes = 0
 
-/** In some 20 ms of CPU; an idle agent allocates too little for V8 to do it, and runs for the node's whole life. */
-const collectHeap = runInNewContext('gc') as () => void
+/** In some 20 ms of CPU. V8 alone lets garbage grow to twice the size of what is used, or collects none for days. */
+function collectHeap(): void {
+  gc()
+  collectFromBytes = process.memoryUsage().heapUsed + 32e6
+}

@@ -131,8 +131,8 @@ export function decideCluster(facts: ClusterFacts): ClusterDecision {
 
 /** The elder node keeps what two of them claim. */
 function byAge(a: ClusterNode, b: ClusterNode): number {
-  const [one, other] = [`${a.created} ${a.name}`, `${b.created} ${b.name}`]
-  return one < other ? -1 : one > other ? 1 : 0
+  if (a.created !== b.created) return a.created < b.created ? -1 : 1
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0
 }
 
 /** A range that leads to a link of this node. `isOfLink`: by an address of the link, or an advertised prefix. */

@@ -36,9 +36,7 @@ export function openMetrics(version: string, pools: () => readonly PoolUse[] = (
     collected: counter('collected', 'Attachments and reservations that garbage collection removed.'),
     orphans: gauge('agent_orphans', 'What garbage collection found and did not remove: a person has to look.'),
     apiFailures: counter('api_failures', 'Requests that the API server refused or did not answer.'),
-    rounds: counter('rounds', 'How often the cluster and the state were compared with the node.'),
     failedRounds: counter('failed_rounds', 'Rounds that ended with an error.'),
-    roundSeconds: gauge('agent_last_round_seconds', 'How long the last round took.'),
     ready: gauge('agent_ready', '1 when configuration, rules and routes are in place.'),
     setProblems: (now: readonly Problem[]) => {
       for (const id of problemIds) problems.set({ id }, now.filter((problem) => problem.id === id).length)
