@@ -21,7 +21,7 @@ import { openMetrics, serveHealth } from './metrics.ts'
 import { changeDevice } from './overlay.ts'
 import { onHost, removeProgram } from './program.ts'
 import { log } from './report.ts'
-import { changeRoutes, lookAtRoutes, overlayLink, routeChanges } from './routes.ts'
+import { lookAtRoutes, overlayLink, settleRoutes } from './routes.ts'
 import { agentCommand, readSettings, type Settings } from './settings.ts'
 
 declare const TRESTLE_VERSION: string
@@ -95,16 +95,16 @@ async function removeEverything(settings: Settings): Promise<string | undefined>
     const errors = await uninstall(plan, open())
     if (errors.length > 0) return `could not remove everything: ${errors.map(({ message }) => message).join('; ')}`
     const { ask } = open().machine
-    const { routes, device } = await lookAtRoutes(ask)
-    const changes = routeChanges(routes, [])
-    const [refused] = await changeRoutes(ask, changes)
+    const looked = await lookAtRoutes(ask)
+    const { made, refusals } = await settleRoutes(ask, looked, { wanted: [] })
+    const [refused] = refusals
     if (refused !== undefined) return `could not ${refused.change.why}: ${refused.text}`
-    if (device !== undefined) await changeDevice(ask, [['link', 'del', overlayLink]])
+    if (looked.device !== undefined) await changeDevice(ask, [['link', 'del', overlayLink]])
     const files = [...(await removeProgram(settings)), ...(kept === undefined ? [] : [conflist])]
     // All tools have ended.
     removeCallFiles()
     removeStateRoot(settings.hostRoot)
-    log('info', 'removed', { files, removed: plan.removes, routes: changes.length, stays: plan.stays })
+    log('info', 'removed', { files, removed: plan.removes, routes: made.length, stays: plan.stays })
     return undefined
   }
   const inTheWay = await remove().catch((thrown) => oneLine(toCniError(thrown).message))

@@ -5,15 +5,13 @@ import { statSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { sweep } from '../commands/gc-command.ts'
-import { removeFile, writeText } from '../state/files.ts'
 import { stateRoot } from '../state/layout.ts'
 import { openRemovingContext } from '../verbs/context.ts'
 import { backoffMs, openAccess } from './api.ts'
-import type { Problem } from './cluster.ts'
 import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
 import { type NodeWatch, watchNodes } from './nodes.ts'
 import { onHost } from './program.ts'
-import { changedProblems, log, openGrace, openReporter, type Report } from './report.ts'
+import { log, openReporter, type Reporter } from './report.ts'
 import { type Known, notListed, poolUse, type RoundInput, type RoundResult, runRound } from './round.ts'
 import { type Settings, usualLookMs } from './settings.ts'
 
@@ -32,21 +30,19 @@ interface Life {
   readonly signal: AbortSignal
   readonly metrics: Metrics
   readonly watch: NodeWatch
-  readonly tell: (report: Report) => void
+  readonly reporter: Reporter
   readonly known: Known
-  readonly ripen: ReturnType<typeof openGrace>
   /** Ends the wait for the next round. */
   wake: () => void
   isChanged: boolean
   startedMs: number | undefined
   failures: number
-  problems: readonly Problem[]
   last: RoundResult | undefined
 }
 
 /** Runs until the signal; routes, rules and files stay. Throws CniError 50 without an API server's address. */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
-  const known: Known = { kept: new Set(), since: new Map(), refused: [], slow: [], fullRanges: [] }
+  const known: Known = { refused: [], slow: [], fullRanges: [] }
   const metrics = openMetrics(TRESTLE_VERSION, () => poolUse(settings.network, known.decision?.own ?? []))
   const openApi = () => openAccess(settings.access)
   const { server, source } = openApi()
@@ -64,21 +60,19 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
     signal,
     metrics,
     watch: watchNodes({ open: openApi, signal, onChange, onError }),
-    tell: openReporter({ node: settings.node, open: openApi, signal, metrics }),
+    reporter: openReporter({ node: settings.node, open: openApi, signal, metrics }),
     known,
-    ripen: openGrace(settings.node),
     wake: () => undefined,
     isChanged: false,
     startedMs: undefined,
     failures: 0,
-    problems: [],
     last: undefined,
   }
   if (settings.listen) serveHealth(settings.listen, healthOf(life), signal)
   signal.addEventListener('abort', () => life.wake())
   collectGarbageRegularly(life)
   const { lookMs } = settings
-  // Whoever asks for looks at a higher rate wants to see everything at each.
+  // Below the usual time, as tests have it, each look is a whole one.
   const everyWholeMs = lookMs < usualLookMs ? lookMs : Math.max(wholeMs, lookMs)
   let [lookAtMs, wholeAtMs] = [0, 0]
   while (!signal.aborted) {
@@ -102,7 +96,8 @@ async function waitForNext(life: Life, { lookAtMs, endedMs }: Record<'lookAtMs' 
         resolve()
       }
     })
-  if (life.failures > 0) await wait(Math.min(backoffMs(life.failures, Math.random()), life.settings.lookMs))
+  if (life.failures > 0 && !life.signal.aborted)
+    await wait(Math.min(backoffMs(life.failures, Math.random()), life.settings.lookMs))
   if (!life.isChanged && !life.signal.aborted) await wait(lookAtMs - performance.now())
   if (life.isChanged && !life.signal.aborted) await wait(endedMs + burstMs - performance.now())
 }
@@ -116,8 +111,7 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   // A large cluster's list leaves garbage, for which the first round's tools leave no room.
   if (life.last === undefined || life.last.waitsFor === notListed) collectHeap()
   const input = { settings, nodes, apiServer, isChanged, ...due, known, metrics, nowMs: performance.now() }
-  const found = await runRound(life.failures > 0 ? { ...input, isLook: true } : input)
-  const result = { ...found, problems: life.ripen(found.problems, performance.now()) }
+  const result = await runRound(life.failures > 0 ? { ...input, isLook: true } : input)
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
   if (isNews || due.isWhole || process.memoryUsage().heapUsed > collectFromBytes) collectHeap()
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
@@ -127,35 +121,16 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
   metrics.nodes.set(watch.nodes.size)
   metrics.ready.set(result.isDone ? 1 : 0)
-  metrics.setProblems(result.problems)
-  report(life, result)
+  const { isDone, problems } = result
+  const published = known.decision?.subnets.map(({ text }) => text).join(' ') || 'none'
+  life.reporter.report({
+    own: watch.nodes.get(settings.node),
+    isAvailable: isDone && !settings.isCloudRouted,
+    subnets: settings.overlay.when === 'auto' && known.decision !== undefined ? published : undefined,
+    problems,
+    isComplete: result.failures.length === 0,
+  })
   life.startedMs = undefined
-}
-
-/** What is new, in the log and to the API server. A failed round has not seen everything: what it does not name is not over. */
-function report(life: Life, { isDone, problems, failures }: RoundResult): void {
-  const { settings, known } = life
-  const { appeared, over } = changedProblems(life.problems, problems)
-  const ended = failures.length > 0 ? [] : over
-  for (const { id, node, text } of appeared) log('warning', text, { problem: id, node })
-  for (const { id, node, text } of ended) log('info', `over: ${text}`, { problem: id, node })
-  life.problems = failures.length > 0 ? [...life.problems, ...appeared] : problems
-  if (appeared.length > 0 || ended.length > 0) keepForDoctor(life.problems)
-  const subnets =
-    settings.overlay.when === 'auto' ? known.decision?.subnets.map(({ text }) => text).join(' ') : undefined
-  const own = life.watch.nodes.get(settings.node)
-  life.tell({ own, isAvailable: isDone && !settings.isCloudRouted, subnets, problems: life.problems })
-}
-
-/** `trestle doctor` reads it. A full disk stops no round. */
-function keepForDoctor(problems: readonly Problem[]): void {
-  const file = `${stateRoot()}/agent-problems.json`
-  try {
-    if (problems.length === 0) removeFile(file)
-    else writeText(file, `${JSON.stringify(problems)}\n`)
-  } catch (error) {
-    log('warning', 'doctor does not see the problems', { error: (error as Error).message })
-  }
 }
 
 function healthOf(life: Life) {
@@ -171,7 +146,7 @@ function healthOf(life: Life) {
       const sinceMs = life.startedMs === undefined ? 0 : performance.now() - life.startedMs
       return sinceMs > stuckMs ? `a round has been at work for ${Math.round(sinceMs / 1000)} s` : undefined
     },
-    problems: () => life.problems.map(({ id, node, text }) => `${id} (node ${node}): ${text}`),
+    problems: () => life.reporter.problems().map(({ id, node, text }) => `${id} (node ${node}): ${text}`),
     isUnready: () => {
       if (life.last === undefined) return 'the first round is at work'
       const { isDone, waitsFor, failures } = life.last

@@ -53,6 +53,9 @@ export interface ClusterFacts {
   /** Pods have a routed link each (mode ptp). */
   readonly isRouted: boolean
   readonly allowOverlap: boolean
+  readonly nowMs: number
+  /** Of the last decision. */
+  readonly since: ReadonlyMap<string, number>
   /** Of its URL: an agent that routes this address to a node learns of no correction. */
   readonly apiServer?: NodeAddress | undefined
 }
@@ -62,6 +65,8 @@ export interface Peer {
   readonly name: string
   readonly ranges: readonly Range[]
   readonly addresses: readonly NodeAddress[]
+  /** The subnets of its links, as its agent has published them. */
+  readonly subnets?: readonly Range[] | undefined
 }
 
 export interface ClusterDecision {
@@ -69,13 +74,17 @@ export interface ClusterDecision {
   readonly own: readonly Range[]
   readonly peers: readonly Peer[]
   readonly wanted: readonly KernelRoute[]
+  /** Routes of the agent that are not wanted, and stay. */
+  readonly kept: ReadonlySet<KernelRoute>
+  /** When a route was first seen to lead to no Node, by its range (milliseconds). */
+  readonly since: ReadonlyMap<string, number>
   /** Bytes that a packet to any peer may have; undefined without peers. */
   readonly mtu?: number
   /** Bytes that the overlay carries to each peer. */
   readonly overlayMtu: number
-  /** Subnets of this node's links, which its agent publishes. */
+  /** Subnets of this node's links that have an InternalIP of it: its agent publishes them. */
   readonly subnets: readonly Range[]
-  /** The elder Node has a range of this one. */
+  /** An older Node has the same range. */
   readonly isYounger: boolean
   readonly problems: readonly Problem[]
 }
@@ -100,30 +109,35 @@ export function decideCluster(facts: ClusterFacts): ClusterDecision {
     return ranges
   })
   const peers = others.map((node, at): Peer => {
-    return { name: node.name, ranges: claims[at] ?? [], addresses: usableAddresses(node, judging) }
+    const addresses = usableAddresses(node, judging)
+    return { name: node.name, ranges: claims[at] ?? [], addresses, subnets: node.subnets }
   })
   if (ownNode !== undefined) usableAddresses(ownNode, judging)
   const wanted: KernelRoute[] = []
   if (!isCloudRouted) {
     const table = tableOf(here.routes)
-    for (const [at, peer] of peers.entries()) {
+    for (const peer of peers) {
       for (const range of peer.ranges) {
-        const route = routeTo(peer, range, { overlay: facts.overlay, ownNode, node: others[at], table })
+        const route = routeTo(peer, range, { overlay: facts.overlay, ownNode, table })
         if (route === undefined) continue
         if ('id' in route) problems.push(route)
         else wanted.push(route)
       }
     }
-    // What is for no pod of this node goes nowhere, in place of round and round.
-    const isCut = (range: Range) => subnets.some((each) => each.isOfLink && overlapsWrongly(range, each, facts))
-    if (isRouted) for (const range of [...own, ...earlier]) if (!isCut(range)) wanted.push(unreachableRoute(range))
+    // Packets to an address without a pod would go to the default gateway and come back.
+    const isOnLink = (range: Range) => subnets.some((each) => each.isOfLink && overlapsWrongly(range, each, facts))
+    if (isRouted) for (const range of [...own, ...earlier]) if (!isOnLink(range)) wanted.push(unreachableRoute(range))
   }
+  const listed = nodes.flatMap(({ ranges }) => ranges.flatMap(({ range }) => (typeof range === 'string' ? [] : range)))
   return {
     own,
     peers,
     wanted,
+    ...routesToKeep({ listed, peers, wanted }, facts),
     ...mtusFor(peers, wanted, here),
-    subnets: subnets.filter(({ isOfLink }) => isOfLink).map(({ range }) => range),
+    subnets: subnets.flatMap(({ range, isOfLink }) => {
+      return isOfLink && ownNode?.addresses.some((address) => includes(range, address)) ? [range] : []
+    }),
     isYounger: problems.some(({ id, node }) => id === 'OverlappingPodCIDR' && node === self),
     problems,
   }
@@ -210,7 +224,7 @@ function judgeRanges(node: ClusterNode, judging: Judging): readonly Range[] {
 
 /** What is wrong with a range. `before`: the node's others. */
 function judgeRange(node: ClusterNode, range: Range, before: readonly Range[], judging: Judging): Problem | undefined {
-  const { facts, ownNode, subnets, claimed } = judging
+  const { facts, subnets, claimed } = judging
   const { self, bounds, here, apiServer } = facts
   const isOwn = node.name === self
   const problem = (id: Problem['id'], what: string): Problem => {
@@ -228,7 +242,7 @@ function judgeRange(node: ClusterNode, range: Range, before: readonly Range[], j
   if (apiServer !== undefined && includes(range, apiServer))
     return problem('BadPodCIDR', `has the API server's address ${apiServer.text} in it`)
   const other = claimed.overlapping(range)
-  if (other !== undefined) return doubleRange(node, range, other, ownNode)
+  if (other !== undefined) return doubleRange(node, range, other, judging)
   const held = isOwn ? undefined : [...here.addresses.values()].find((address) => includes(range, address))
   if (held !== undefined) return problem('BadPodCIDR', `has this node's address ${held.text} in it`)
   const subnet = overlapping(range, subnets, facts)
@@ -238,16 +252,19 @@ function judgeRange(node: ClusterNode, range: Range, before: readonly Range[], j
   return problem('OverlapsHost', `overlaps ${text} of ${subnet.dev}: ${effect}`)
 }
 
-/** Two nodes have a range: the younger one is told of, also where that is this one. */
+/** Two nodes have a range: the problem names the younger one, also where that is this one. */
 function doubleRange(
   node: ClusterNode,
   range: Range,
   other: { readonly node: string; readonly range: Range },
-  ownNode: ClusterNode | undefined,
+  { ownNode, facts: { earlier } }: Judging,
 ): Problem {
   const id = 'OverlappingPodCIDR'
+  const what = `podCIDR ${range.text} overlaps ${other.range.text}`
+  if (earlier.includes(other.range))
+    return { id, node: node.name, text: `${what}, of which pods are left here: drain this node` }
   if (ownNode === undefined || ownNode.name !== other.node || byAge(ownNode, node) < 0)
-    return { id, node: node.name, text: `podCIDR ${range.text} overlaps ${other.range.text} of node ${other.node}` }
+    return { id, node: node.name, text: `${what} of node ${other.node}` }
   const elder = `${range.text} of node ${node.name}, the elder`
   const text = `podCIDR ${other.range.text} overlaps ${elder}: delete this Node and register it again`
   return { id, node: ownNode.name, text }
@@ -297,18 +314,15 @@ function tableOf(routes: readonly KernelRoute[]): Table {
   }
 }
 
-interface WayFacts {
-  readonly overlay: OverlaySettings
-  readonly ownNode: ClusterNode | undefined
-  readonly node: ClusterNode | undefined
-  readonly table: Table
-}
-
 /** The route to a range of a peer, or why there is none; undefined where somebody else's route leads there. */
-function routeTo(peer: Peer, range: Range, of: WayFacts): KernelRoute | Problem | undefined {
-  const { overlay, ownNode, node, table } = of
+function routeTo(
+  peer: Peer,
+  range: Range,
+  of: { readonly overlay: OverlaySettings; readonly ownNode: ClusterNode | undefined; readonly table: Table },
+): KernelRoute | Problem | undefined {
+  const { overlay, ownNode, table } = of
   const problem = (id: Problem['id'], text: string): Problem => ({ id, node: peer.name, text })
-  const other = table.byRange.get(range.text)?.find(winsOverOurs)
+  const other = table.byRange.get(range.text)?.find(isInTheWay)
   if (other !== undefined && isOfPods(other.dev))
     return problem('ForeignRoute', `pods here still have addresses of ${range.text}, by ${other.dev}: drain this node`)
   if (other !== undefined)
@@ -316,7 +330,7 @@ function routeTo(peer: Peer, range: Range, of: WayFacts): KernelRoute | Problem 
   const sameFamily = peer.addresses.filter(({ family }) => family === range.family)
   const near = sameFamily.flatMap((address) => {
     const dev = segmentOf(address, table.beyond)
-    return dev !== undefined && isCommon(ownNode, node, address.family) ? [{ gateway: address.text, dev }] : []
+    return dev !== undefined && isCommon(ownNode, peer, address.family) ? [{ gateway: address.text, dev }] : []
   })
   const [direct] = near
   if (direct !== undefined && overlay.when !== 'always') return routeByGateway(range, direct.gateway, direct.dev)
@@ -336,8 +350,8 @@ function routeTo(peer: Peer, range: Range, of: WayFacts): KernelRoute | Problem 
   )
 }
 
-/** The same metric would be replaced, a smaller one wins over ours; IPv6 has 1024 for a route without a metric. */
-function winsOverOurs({ metric, range, dev }: KernelRoute): boolean {
+/** The same metric would be replaced, a smaller one wins; with IPv6 a route without a metric has 1024, and counts, too. */
+function isInTheWay({ metric, range, dev }: KernelRoute): boolean {
   return metric <= routeMetric || (range.family === 6 && !isOfPods(dev))
 }
 
@@ -366,8 +380,8 @@ function bestRoute(address: NodeAddress, routes: readonly KernelRoute[]): Kernel
  * Both ends decide alike: the other node's subnets, as its agent publishes them, have an address of this one. A reply
  * that comes by another link than the request went is dropped where rp_filter is strict.
  */
-function isCommon(ownNode: ClusterNode | undefined, node: ClusterNode | undefined, family: 4 | 6): boolean {
-  const theirs = node?.subnets?.filter((subnet) => subnet.family === family)
+function isCommon(ownNode: ClusterNode | undefined, { subnets }: Peer, family: 4 | 6): boolean {
+  const theirs = subnets?.filter((subnet) => subnet.family === family)
   if (theirs === undefined || ownNode === undefined) return true
   return ownNode.addresses.some((address) => theirs.some((subnet) => includes(subnet, address)))
 }
@@ -405,17 +419,14 @@ const vanishedMs = 10 * 60 * 1000
 
 /**
  * Routes of the agent that nobody wants, and that stay: to a Node that is there and has other ranges now, whose pods may
- * have the old ones, until another has them; to a Node that vanished, for ten minutes. `since`: when each was first seen
- * to lead to none, by its range (milliseconds).
+ * have the old ones, until another has them; to a Node that vanished, for ten minutes. `listed`: ranges of all Nodes.
  */
 export function routesToKeep(
-  routes: readonly KernelRoute[],
-  { own, peers, wanted }: Pick<ClusterDecision, 'own' | 'peers' | 'wanted'>,
-  { since, nowMs, bounds }: { since: ReadonlyMap<string, number>; nowMs: number; bounds: readonly Range[] },
-): { readonly kept: ReadonlySet<KernelRoute>; readonly since: ReadonlyMap<string, number> } {
+  { listed, peers, wanted }: Pick<ClusterDecision, 'peers' | 'wanted'> & { readonly listed: readonly Range[] },
+  { here: { routes }, since, nowMs, bounds }: Pick<ClusterFacts, 'here' | 'since' | 'nowMs' | 'bounds'>,
+): Pick<ClusterDecision, 'kept' | 'since'> {
   const claimed = new ClaimedRanges()
-  for (const range of [...own, ...peers.flatMap((peer) => peer.ranges)])
-    if (claimed.overlapping(range) === undefined) claimed.add({ node: '', range })
+  for (const range of listed) if (claimed.overlapping(range) === undefined) claimed.add({ node: '', range })
   const texts = new Set(wanted.map(({ range }) => range.text))
   const addresses = peers.flatMap((peer) => peer.addresses)
   const present = new Set(addresses.map(({ text }) => text))

@@ -7,7 +7,7 @@ import { asObject } from '../cni/json.ts'
 import { type Access, ApiError, askApi, backoffMs, linesOf, readApi } from './api.ts'
 import { type NodeAddress, parseAddress, type Range, rangeOf, readPodRange } from './node-ranges.ts'
 
-/** What the agent of a node publishes in an annotation of its Node: the subnets of its links, with a space between. */
+/** What the agent of a node publishes in an annotation of its Node: the subnets of its links with a space between, or `none`. */
 export const subnetsAnnotation = 'trestle/subnets'
 
 export interface ClusterNode {

@@ -5,6 +5,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { writeAll } from '../process/stdio.ts'
+import { removeFile, writeText } from '../state/files.ts'
+import { stateRoot } from '../state/layout.ts'
 import { type Access, ApiError, askApi, backoffMs } from './api.ts'
 import type { Problem } from './cluster.ts'
 import type { Metrics } from './metrics.ts'
@@ -31,7 +33,7 @@ export function changedProblems(before: readonly Problem[], now: readonly Proble
 /** A node that joins has no podCIDR and no address for some seconds: every other node would tell of it. */
 const graceMs = 10_000
 
-/** Tells which problems are reported: the own node's at once, another's when it has lasted. */
+/** Leaves out problems of other nodes that have not lasted yet. */
 export function openGrace(self: string): (now: readonly Problem[], nowMs: number) => readonly Problem[] {
   let since: ReadonlyMap<string, number> = new Map()
   return (now, nowMs) => {
@@ -44,10 +46,10 @@ function keyOf({ id, node, text }: Problem): string {
   return JSON.stringify([id, node, text])
 }
 
-/** Events in time: as many at once, and then one after each such time, like client-go's EventSourceObjectSpamFilter. */
+/** 25 events at once, and then one a minute, like client-go's EventSourceObjectSpamFilter. */
 const [burst, againMs] = [25, 60_000]
 
-/** What is so now. The next report takes its place, whether it was sent or not. */
+/** What a round has found. The next report takes its place, whether it was sent or not. */
 export interface Report {
   /** The Node of this node; undefined until it is listed. */
   readonly own: ClusterNode | undefined
@@ -56,6 +58,14 @@ export interface Report {
   /** Subnets of this node's links, for the Node's annotation; undefined where other nodes need none. */
   readonly subnets: string | undefined
   readonly problems: readonly Problem[]
+  /** False where a step of the round failed: what is not among the problems may not be over. */
+  readonly isComplete: boolean
+}
+
+export interface Reporter {
+  readonly report: (report: Report) => void
+  /** Those that are reported, and not over. */
+  readonly problems: () => readonly Problem[]
 }
 
 interface ReporterParts {
@@ -65,8 +75,10 @@ interface ReporterParts {
   readonly metrics: Metrics
 }
 
-/** Sends what the server does not know yet of the newest report, and repeats what failed. */
-export function openReporter({ node, open, signal, metrics }: ReporterParts): (report: Report) => void {
+/** Logs what is new in a report, sends what the server does not know yet of the newest one, and repeats what failed. */
+export function openReporter({ node, open, signal, metrics }: ReporterParts): Reporter {
+  const withoutFresh = openGrace(node)
+  let problems: readonly Problem[] = []
   let newest: Report | undefined
   let isAtWork = false
   const written = new Map<string, string>()
@@ -91,7 +103,7 @@ export function openReporter({ node, open, signal, metrics }: ReporterParts): (r
       try {
         await reportEvent(open(), node, event)
       } catch (error) {
-        if (!isAnswer(error)) throw error
+        if (!(error instanceof ApiError) || error.status === 0) throw error
         // One that the server does not take keeps none of the others waiting.
         refused = error
         if (!isFinal(error)) continue
@@ -132,11 +144,31 @@ export function openReporter({ node, open, signal, metrics }: ReporterParts): (r
     }
     isAtWork = false
   }
-  return (report) => {
-    newest = report
+  const report = (found: Report) => {
+    const now = withoutFresh(found.problems, performance.now())
+    const { appeared, over } = changedProblems(problems, now)
+    const ended = found.isComplete ? over : []
+    for (const { id, node: about, text } of appeared) log('warning', text, { problem: id, node: about })
+    for (const { id, node: about, text } of ended) log('info', `over: ${text}`, { problem: id, node: about })
+    problems = found.isComplete ? now : [...problems, ...appeared]
+    if (appeared.length > 0 || ended.length > 0) keepForDoctor(problems)
+    metrics.setProblems(problems)
+    newest = { ...found, problems }
     if (isAtWork) return
     isAtWork = true
     void work()
+  }
+  return { report, problems: () => problems }
+}
+
+/** `trestle doctor` reads it. A full disk stops no round. */
+function keepForDoctor(problems: readonly Problem[]): void {
+  const file = `${stateRoot()}/agent-problems.json`
+  try {
+    if (problems.length === 0) removeFile(file)
+    else writeText(file, `${JSON.stringify(problems)}\n`)
+  } catch (error) {
+    log('warning', 'doctor does not see the problems', { error: (error as Error).message })
   }
 }
 
@@ -150,10 +182,6 @@ function openBucket(): () => boolean {
     left -= 1
     return true
   }
-}
-
-function isAnswer(error: unknown): boolean {
-  return error instanceof ApiError && error.status > 0
 }
 
 /** True for a refusal that a repetition would not change. */

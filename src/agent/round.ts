@@ -5,7 +5,6 @@
 import { readCall } from '../cni/call.ts'
 import { toCniError } from '../cni/errors.ts'
 import { readConfig } from '../config/read-config.ts'
-import type { NetworkSpec } from '../drivers/spec.ts'
 import { capacity, countedAddresses } from '../ipam/choose.ts'
 import { linkMtu, nodeAddresses, uplinkMtu } from '../kernel/proc.ts'
 import { machineLockFile, networkNames } from '../state/layout.ts'
@@ -16,7 +15,7 @@ import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { removeShared } from '../verbs/remove-network.ts'
 import { restoreNetworks } from '../verbs/restore.ts'
 import { addressOfServer } from './api.ts'
-import { type ClusterDecision, decideCluster, type Problem, routesToKeep, type Surroundings } from './cluster.ts'
+import { type ClusterDecision, decideCluster, type Problem, type Surroundings } from './cluster.ts'
 import {
   emptyTemplate,
   type LookedTemplate,
@@ -32,15 +31,7 @@ import type { ClusterNode } from './nodes.ts'
 import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
 import { onHost, settleProgram } from './program.ts'
 import { log } from './report.ts'
-import {
-  changedRoutes,
-  changeRoutes,
-  type KernelRoute,
-  type LookedRoutes,
-  lookAtRoutes,
-  readSigns,
-  routeChanges,
-} from './routes.ts'
+import { type LookedRoutes, lookAtRoutes, readSigns, settleRoutes } from './routes.ts'
 import type { AgentMode, Settings } from './settings.ts'
 
 /** What a round leaves for the next one, in memory alone. */
@@ -49,10 +40,6 @@ export interface Known {
   signs?: string | undefined
   looked?: LookedRoutes | undefined
   decision?: ClusterDecision
-  /** Routes that nobody wants, and that stay (routesToKeep). */
-  kept: ReadonlySet<KernelRoute>
-  /** When routes to Nodes that vanished were seen first (milliseconds). */
-  since: ReadonlyMap<string, number>
   template?: LookedTemplate
   /** What the kernel refused. */
   refused: readonly Problem[]
@@ -94,9 +81,9 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   const { settings, nodes, known } = input
   const failures: string[] = []
   const problems: Problem[] = []
-  const attempt = async (what: string, step: () => Promise<readonly Problem[]>) => {
+  const attempt = async (what: string, step: () => Promise<readonly Problem[] | undefined>) => {
     try {
-      problems.push(...(await step()))
+      problems.push(...((await step()) ?? []))
     } catch (thrown) {
       const { message, details } = toCniError(thrown)
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
@@ -117,13 +104,11 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
         known.looked = await lookAtRoutes(open(settings).machine.ask, known.looked)
       if (nodes !== undefined && ownNode !== undefined)
         known.decision = decide(input, [...nodes.values()], known.looked, pods)
-      return []
     })
     await attempt('network', () => settleNetwork(input, pods, ownNode))
     if (input.isLook)
       await attempt('pools', async () => {
         known.slow = lookSlowly(input)
-        return []
       })
   }
   const { decision } = known
@@ -177,16 +162,12 @@ function lookAtPods({ node, network, mode }: Settings, ownNode: ClusterNode | un
   const refusal = `new ones of ${own.join(', ')} are refused beside them: ${drainText}`
   const moved = earlier.length === 0 ? undefined : `pods here have addresses of ${theirs}: ${refusal}`
   if (moved !== undefined) problems.push({ id: 'MovedPodCIDR', node, text: moved })
-  const lived = modeOf(known)
+  const lived = known.mode === 'ptp' ? 'ptp' : 'bridge'
   if (lived !== mode) {
     const text = `pods here are of mode ${lived}, and so are new ones: ${drainText}, for mode ${mode}`
     problems.push({ id: 'ModeChanged', node, text })
   }
   return { mode: lived, earlier, isOver: false, isSetUp, ...(moved === undefined ? {} : { moved }), problems }
-}
-
-function modeOf({ mode }: NetworkSpec): AgentMode {
-  return mode === 'ptp' ? 'ptp' : 'bridge'
 }
 
 function liveRecords(network: string): readonly AttachmentRecord[] {
@@ -215,19 +196,34 @@ async function lookForSigns(
   return signs && JSON.stringify([signs, [...mtus], ...others])
 }
 
-/** Routes, overlay and rules by the decision, and then what else is missing. */
-async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode | undefined): Promise<[]> {
-  const { settings, known } = input
+/** Overlay, routes and rules by the decision, and then what else is missing. */
+async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode | undefined): Promise<void> {
+  const { settings, known, metrics } = input
   const { decision, looked } = known
   if (decision !== undefined && looked !== undefined) {
+    const { kept, peers, own } = decision
     const refused = await settleOverlay(input, decision, looked)
-    known.refused = [...refused, ...(await settleRoutes(input, decision, looked, ownNode === undefined))]
-    const kept = [...known.kept].map(({ range }) => range)
-    const cluster = clusterOf(decision, { earlier: pods.earlier, kept }, settings.overlay)
+    // Without its device each of them would be refused.
+    const wanted = decision.wanted.filter(({ remote }) => remote === undefined || refused.length === 0)
+    metrics.routes.set(wanted.length)
+    metrics.overlayRoutes.set(wanted.filter(({ remote }) => remote !== undefined).length)
+    const request = { wanted, kept, isStale: ownNode === undefined }
+    const { made, refusals, looked: now } = await settleRoutes(open(settings).machine.ask, looked, request)
+    if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
+    metrics.routeChanges.inc(made.length)
+    known.refused = [
+      ...refused,
+      ...refusals.map(({ change, text }): Problem => {
+        return { id: 'RouteRefused', node: settings.node, text: `could not ${change.why}: ${text}` }
+      }),
+    ]
+    if (known.looked !== undefined) known.looked = now
+    if (made.length > 0 || refusals.length > 0) known.signs = undefined
+    const stay = [...kept].map(({ range }) => range)
+    const cluster = clusterOf({ own, peers }, { earlier: pods.earlier, kept: stay }, settings.overlay)
     if (ownNode !== undefined && (await setCluster(cluster, () => open(settings)))) known.signs = undefined
   }
   if (input.isLook) await repair(input)
-  return []
 }
 
 function decide(
@@ -239,10 +235,9 @@ function decide(
   const { node: self, clusterRanges: bounds, overlay, isCloudRouted } = settings
   const here: Surroundings = { routes, addresses: ownAddresses(), mtus: mtusOf(routes) }
   const allowOverlap = known.template?.good?.own['allowOverlap'] === true
-  const facts = { self, nodes, here, bounds, earlier, overlay, isCloudRouted, allowOverlap, isRouted: mode === 'ptp' }
-  const decision = decideCluster({ ...facts, apiServer: addressOfServer(apiServer) })
-  Object.assign(known, routesToKeep(routes, decision, { since: known.since, nowMs, bounds }))
-  return decision
+  const since = known.decision?.since ?? new Map()
+  const settled = { self, bounds, overlay, isCloudRouted, isRouted: mode === 'ptp', allowOverlap }
+  return decideCluster({ ...settled, nodes, here, earlier, nowMs, since, apiServer: addressOfServer(apiServer) })
 }
 
 function ownAddresses(): Surroundings['addresses'] {
@@ -281,32 +276,6 @@ async function settleOverlay(
   }
 }
 
-/** `isStale`: no list has this node now: only routes that are missing are made. */
-async function settleRoutes(
-  { settings, known, metrics }: RoundInput,
-  decision: ClusterDecision,
-  looked: LookedRoutes,
-  isStale: boolean,
-): Promise<readonly Problem[]> {
-  const { wanted } = decision
-  metrics.routes.set(wanted.length)
-  metrics.overlayRoutes.set(wanted.filter(({ remote }) => remote !== undefined).length)
-  const all = routeChanges(looked.routes, wanted, known.kept)
-  const changes = isStale ? all.filter(({ words }) => words[1] === 'replace') : all
-  if (changes.length > 0) known.signs = undefined
-  const refusals = await changeRoutes(open(settings).machine.ask, changes)
-  const refused = new Set(refusals.map(({ change }) => change))
-  const done = changes.filter((change) => !refused.has(change))
-  if (done.length > 0 && known.looked)
-    known.looked = { ...looked, digest: '', routes: changedRoutes(looked.routes, done) }
-  const made = done.map(({ why }) => why)
-  if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
-  metrics.routeChanges.inc(made.length)
-  return refusals.map(({ change, text }) => {
-    return { id: 'RouteRefused', node: settings.node, text: `could not ${change.why}: ${text}` }
-  })
-}
-
 /** Makes what is missing again, by the code of `trestle restore`. */
 async function repair({ settings, known, metrics }: RoundInput): Promise<void> {
   const { missing } = await restoreNetworks(open(settings))
@@ -317,7 +286,7 @@ async function repair({ settings, known, metrics }: RoundInput): Promise<void> {
 }
 
 /** Removes the network of other ranges, or of another mode, when its last pod has gone. */
-async function removeFormer(settings: Settings): Promise<readonly Problem[]> {
+async function removeFormer(settings: Settings): Promise<void> {
   const { machine, deadline } = open(settings)
   const lock = { file: machineLockFile(), purpose: `remove network ${settings.network}`, deadline }
   const errors = await withLock(lock, async () => {
@@ -327,7 +296,6 @@ async function removeFormer(settings: Settings): Promise<readonly Problem[]> {
     return await removeShared([former], machine)
   })
   if (errors[0] !== undefined) throw errors[0]
-  return []
 }
 
 async function settleExecutable({ settings }: RoundInput): Promise<readonly Problem[]> {

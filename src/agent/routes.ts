@@ -16,7 +16,7 @@ import { type Range, rangeOf } from './node-ranges.ts'
 
 /**
  * The protocol of the agent's routes (rtnetlink(7), rtm_protocol), free in iproute2's rt_protos: a network manager that
- * keeps its hands off other protocols leaves them alone. Their metric, likewise: above what a person adds without one.
+ * keeps its hands off other protocols leaves them alone. Their metric: an IPv4 route that a person adds without one wins.
  */
 export const routeProtocol = 116
 export const routeMetric = 116
@@ -29,8 +29,6 @@ export interface KernelRoute {
   readonly dev?: string
   readonly remote?: string
   readonly vni?: number
-  /** The node's own address on the way. */
-  readonly source?: string
   readonly metric: number
   readonly protocol: number
 }
@@ -57,7 +55,7 @@ export function isOwnRoute({ protocol }: KernelRoute): boolean {
   return protocol === routeProtocol
 }
 
-/** A batch takes no -6: the root prefix says it; with one table named IPv4 is meant all the same (ip/iproute.c). */
+/** In a batch the family comes from the prefix after `root`; with one table named it is IPv4 all the same (ip/iproute.c). */
 const queries = `addr show dev ${overlayLink}\nroute show table main root 0.0.0.0/0\nroute show table all root ::/0\n`
 
 /** `device`: the overlay's. */
@@ -131,7 +129,7 @@ export function readRoutes(stdout: string): readonly KernelRoute[] {
     if (!('dst' in entry) || !['main', `${mainTable}`].includes(String(entry['table'] ?? 'main'))) return []
     // A multipath route counts by its first hop.
     const [hop] = Array.isArray(entry['nexthops']) ? (entry['nexthops'] as readonly object[]) : []
-    const { gateway, via, dev, prefsrc, metric, protocol, type, id, remote } = { ...entry, ...hop } as typeof entry
+    const { gateway, via, dev, metric, protocol, type, id, remote } = { ...entry, ...hop } as typeof entry
     const through = gateway ?? (via as { host?: unknown } | undefined)?.host
     // The gateway of an IPv4 route may be one of IPv6 (RFC 8950).
     const isIpv6 = 'pref' in entry || familyOf(String(gateway ?? '')) === 6
@@ -144,7 +142,6 @@ export function readRoutes(stdout: string): readonly KernelRoute[] {
         isUnicast: type === undefined || String(type) === '1' || type === 'unicast',
         ...(through === undefined ? {} : { gateway: String(through) }),
         ...(dev === undefined ? {} : { dev: String(dev) }),
-        ...(prefsrc === undefined ? {} : { source: String(prefsrc) }),
         ...(remote === undefined ? {} : { remote: String(remote), vni: Number(id) }),
         metric: Number(metric ?? 0),
         protocol: Number(protocol ?? 0),
@@ -162,7 +159,7 @@ export interface RouteChange {
 }
 
 /** What has to change for the wanted routes to be there, and of the agent's others only those of `kept`. */
-export function routeChanges(
+export function planRoutes(
   there: readonly KernelRoute[],
   wanted: readonly KernelRoute[],
   kept: ReadonlySet<KernelRoute> = new Set(),
@@ -180,12 +177,12 @@ export function routeChanges(
 }
 
 /** The table after changes that the kernel has made. */
-export function changedRoutes(there: readonly KernelRoute[], changes: readonly RouteChange[]): readonly KernelRoute[] {
+export function tableAfter(there: readonly KernelRoute[], changes: readonly RouteChange[]): readonly KernelRoute[] {
   const gone = new Set(changes.map(({ removes }) => removes))
   return [...there.filter((route) => !gone.has(route)), ...changes.flatMap(({ adds }) => adds ?? [])]
 }
 
-/** IPv6 prints the loopback link with an unreachable route. */
+/** `ip` prints the loopback link with an unreachable route of IPv6. */
 function isSame(one: KernelRoute, other: KernelRoute): boolean {
   if (!one.isUnicast || !other.isUnicast) return one.isUnicast === other.isUnicast
   return (['gateway', 'dev', 'remote', 'vni'] as const).every((key) => one[key] === other[key])
@@ -202,13 +199,33 @@ function removal(route: KernelRoute): RouteChange {
 function addition(route: KernelRoute, former: KernelRoute | undefined): RouteChange {
   const { range, isUnicast, gateway, dev, remote, vni } = route
   // Over IPv6 a packet without a checksum is dropped where it arrives (net/ipv6/udp.c).
-  const kind = familyOf(remote ?? '') === 6 ? ['ip6', 'csum'] : ['ip']
-  const encap = remote === undefined ? [] : ['encap', kind[0] ?? '', 'id', `${vni}`, 'dst', remote, ...kind.slice(1)]
+  const isSix = familyOf(remote ?? '') === 6
+  const words6 = ['encap', 'ip6', 'id', `${vni}`, 'dst', `${remote}`, 'csum']
+  const encap = remote === undefined ? [] : isSix ? words6 : ['encap', 'ip', 'id', `${vni}`, 'dst', remote]
   const by = [...(gateway === undefined ? [] : ['via', gateway]), ...encap, ...(dev === undefined ? [] : ['dev', dev])]
   const target = isUnicast ? [range.text, ...by] : ['unreachable', range.text]
   const words = ['route', 'replace', ...target, 'metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
   const to = gateway ?? (remote === undefined ? 'nowhere' : `the overlay to ${remote}`)
   return { words, why: `route ${range.text} by ${to}`, removes: former, adds: route }
+}
+
+/** What is to be. `isStale`: no list has this node now, so that only missing routes are made. */
+interface WantedRoutes {
+  readonly wanted: readonly KernelRoute[]
+  readonly kept?: ReadonlySet<KernelRoute>
+  readonly isStale?: boolean
+}
+
+/** Makes the table as it is to be. Returns how it is then, what was done, and what the kernel refused. Throws CniError 100. */
+export async function settleRoutes(run: Run, looked: LookedRoutes, { wanted, kept, isStale = false }: WantedRoutes) {
+  const planned = planRoutes(looked.routes, wanted, kept)
+  const changes = isStale ? planned.filter(({ adds }) => adds !== undefined) : planned
+  const refusals = await applyRoutes(run, changes)
+  const refused = new Set(refusals.map(({ change }) => change))
+  const done = changes.filter((change) => !refused.has(change))
+  // Without its digest the next look reads all again.
+  const now = done.length === 0 ? looked : { ...looked, digest: '', routes: tableAfter(looked.routes, done) }
+  return { looked: now, made: done.map(({ why }) => why), refusals }
 }
 
 /** A change that the kernel refused, and its text. */
@@ -218,14 +235,14 @@ export interface Refusal {
 }
 
 /** Makes all changes in one process, each for itself. A route that is gone counts as removed. Throws CniError 100. */
-export async function changeRoutes(run: Run, changes: readonly RouteChange[]): Promise<readonly Refusal[]> {
+async function applyRoutes(run: Run, changes: readonly RouteChange[]): Promise<readonly Refusal[]> {
   if (changes.length === 0) return []
   const stdin = changes.map(({ words }) => batchLine(words)).join('')
   const output = await run({ file: 'ip', args: ['-force', '-batch', '-'], stdin })
   const refusals = readRefusals(changes, output.stderr)
   // Without a refusal a failure is of `ip` itself, which was killed or is missing.
   if (refusals.length === 0) requireSeen(output, 'ip')
-  return refusals.filter(({ change, text }) => change.words[1] !== 'del' || !/No such process/.test(text))
+  return refusals.filter(({ change, text }) => change.adds !== undefined || !/No such process/.test(text))
 }
 
 /** With -force `ip` goes on after a failure, and prints its reason and then its line. */

@@ -40,7 +40,7 @@ export const agentCommand: Command = {
     'runtime-endpoint': option('SOCKET', 'the runtime to ask before garbage is collected'),
     uninstall: { type: 'boolean', help: 'remove all that agent and plugin made, once no pod is attached' },
     listen: option('ADDR:PORT', 'address of health and metrics; default: 127.0.0.1:9917; off: none'),
-    look: option('SECONDS', 'seconds between looks at everything; default: 5'),
+    look: option('SECONDS', 'seconds between looks for changes on the node; default: 5'),
     gc: option('SECONDS', 'seconds between garbage collections; default: 600; 0: never'),
   },
   examples: ['trestle agent', 'trestle agent --overlay never --node-name node-1', 'trestle agent --cloud-routes'],

@@ -21,7 +21,7 @@ export type RoundAnswer = RoundResult & { readonly said: readonly string[] }
 
 const [confDir = '', binDir = ''] = process.argv.slice(2)
 const metrics = openMetrics('test')
-const nothing = (): Known => ({ kept: new Set(), since: new Map(), refused: [], slow: [], fullRanges: [] })
+const nothing = (): Known => ({ refused: [], slow: [], fullRanges: [] })
 let known = nothing()
 let last = ''
 

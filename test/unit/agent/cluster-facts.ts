@@ -68,7 +68,7 @@ export function encapsulated(text: string, remote: string, vni = 4790): KernelRo
 
 export const base: readonly KernelRoute[] = [
   via('0.0.0.0/0', '192.0.2.254'),
-  link('192.0.2.0/24', 'eth0', { source: '192.0.2.1' }),
+  link('192.0.2.0/24', 'eth0'),
   link('2001:db8::/64', 'eth0', { metric: 256 }),
 ]
 
@@ -87,7 +87,8 @@ export function decide(nodes: readonly ClusterNode[], given: Given = {}): Cluste
   const { routes = base, addresses = ['192.0.2.1', '2001:db8::1'], mtus = { eth0: 1500 }, when = 'auto' } = given
   const { bounds = [], earlier = [], apiServer, ...others } = given
   return decideCluster({
-    ...{ self: 'self', isCloudRouted: false, isRouted: false, allowOverlap: false, ...others },
+    ...{ self: 'self', isCloudRouted: false, isRouted: false, allowOverlap: false, nowMs: 0, since: new Map() },
+    ...others,
     nodes,
     here: {
       routes,

@@ -3,10 +3,9 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { routesToKeep } from '../../../src/agent/cluster.ts'
 import { includes, isWithin, overlaps, type Range } from '../../../src/agent/node-ranges.ts'
 import { readNode } from '../../../src/agent/nodes.ts'
-import { type KernelRoute, routeChanges, routeProtocol } from '../../../src/agent/routes.ts'
+import { type KernelRoute, planRoutes, routeProtocol } from '../../../src/agent/routes.ts'
 import {
   address,
   base,
@@ -124,12 +123,12 @@ describe('whatever the Nodes say', () => {
           expect(given.when === (kind === 'gateway' ? 'always' : 'never')).toBe(false)
         }
 
-        const { kept } = routesToKeep(routes, decision, { since: new Map(), nowMs: 0, bounds })
+        const { kept } = decision
         seen.kept += kept.size
         for (const { range: left } of kept)
           expect(texts([...own, ...theirs].filter((other) => overlaps(other, left))), left.text).toEqual([])
-        const after = changed(routes, routeChanges(routes, wanted, kept))
-        expect(routeChanges(after, wanted, kept)).toEqual([])
+        const after = changed(routes, planRoutes(routes, wanted, kept))
+        expect(planRoutes(after, wanted, kept)).toEqual([])
         const others = (all: readonly KernelRoute[]) => all.filter(({ protocol }) => protocol !== routeProtocol)
         expect(others(after)).toEqual(others(routes))
         // Our own routes change no decision.
@@ -161,15 +160,16 @@ describe('whatever the Nodes say', () => {
   })
 })
 
-/** A node with an address on each of its segments, of which it lists some, and publishes all. */
+/** A node with an address on each of its segments, of which it lists some, and publishes those. */
 const onSegments = (name: string, last: number) =>
   fc
     .uniqueArray(fc.constantFrom(1, 2, 3), { minLength: 1 })
     .chain((segments) => fc.tuple(fc.constant(segments), fc.shuffledSubarray(segments, { minLength: 1 })))
     .map(([segments, listed]) => {
-      const subnets = segments.map((at) => `172.16.${at}.0/24`)
+      const subnetOf = (at: number) => `172.16.${at}.0/24`
+      const subnets = segments.map(subnetOf)
       const addresses = listed.map((at) => `172.16.${at}.${last}`)
-      const found = node(name, [`10.0.${last}.0/24`], addresses, { subnets: subnets.join(' ') })
+      const found = node(name, [`10.0.${last}.0/24`], addresses, { subnets: listed.map(subnetOf).join(' ') })
       const routes = [via('0.0.0.0/0', '172.16.9.254'), ...subnets.map((text) => link(text, `eth${text[7]}`))]
       return { node: found, given: { self: name, routes, addresses } }
     })

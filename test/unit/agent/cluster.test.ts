@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { overheadOf, problemIds, routesToKeep } from '../../../src/agent/cluster.ts'
+import { overheadOf, problemIds } from '../../../src/agent/cluster.ts'
 import type { KernelRoute } from '../../../src/agent/routes.ts'
 import {
   addressesOf,
@@ -14,7 +14,6 @@ import {
   link,
   node,
   ours,
-  range,
   rangesOf,
   self,
   texts,
@@ -128,6 +127,9 @@ describe('the ranges of other nodes', () => {
     expect([ids(elder), elder.isYounger]).toEqual([['z OverlappingPodCIDR'], false])
     // Of one age the name decides.
     expect(ids(decide([self, other('2026')]))).toEqual(['z OverlappingPodCIDR'])
+    // A former range of this node, of which pods are left, is no range of its Node.
+    const left = decide([self, node('z', ['10.0.9.0/24'], ['192.0.2.4'])], { earlier: ['10.0.9.0/24'] })
+    expect([told(left), left.isYounger]).toEqual([[expect.stringMatching(/^z .*of which pods are left here/)], false])
   })
 
   it('are within --cluster-cidr; an own one beyond it is told of, and pods have it all the same', () => {
@@ -330,20 +332,22 @@ describe('the MTU', () => {
   })
 })
 
-it('the subnets that are published are those of the node’s own links', () => {
+it('the subnets that are published are those of links with an InternalIP', () => {
   const pods = [link('10.0.1.5/32', 'veth1'), link('10.0.1.0/24', 'cni0'), link('10.1.0.0/24', 'cni0.7')]
   const overlay = [link('10.0.1.0/24', 'trestle0'), ours('10.0.2.0/24', '192.0.2.2')]
   const more = [link('fe80::/64', 'eth0'), link('198.18.0.0/15', 'wg0', { protocol: 3 })]
   const subnet = link('2001:db8:1::/64', 'eth0', { protocol: 9 })
   const { subnets } = decide([self], { routes: [...base, ...pods, ...overlay, ...more, subnet] })
-  expect(texts(subnets)).toEqual(['192.0.2.0/24', '2001:db8::/64', '2001:db8:1::/64'])
+  expect(texts(subnets)).toEqual(['192.0.2.0/24'])
+  const both = node('self', ['10.0.1.0/24'], ['192.0.2.1', '2001:db8:1::7'])
+  const all = decide([both], { routes: [...base, subnet] })
+  expect(texts(all.subnets)).toEqual(['192.0.2.0/24', '2001:db8:1::/64'])
 })
 
-describe('routesToKeep', () => {
+describe('routes that nobody wants', () => {
   type More = { since?: ReadonlyMap<string, number>; bounds?: string[] }
   const at = (routes: readonly KernelRoute[], nowMs: number, more: More = {}) => {
-    const { since = new Map<string, number>(), bounds = [] } = more
-    const found = routesToKeep(routes, decide([self, two]), { since, nowMs, bounds: bounds.map(range) })
+    const found = decide([self, two], { routes: [...base, ...routes], nowMs, ...more })
     return { kept: [...found.kept].map(({ range: { text } }) => text), since: found.since }
   }
 
@@ -378,7 +382,14 @@ describe('routesToKeep', () => {
     const routes = [...base, ours('10.0.9.0/24', '192.0.2.2')]
     const decision = decide([self, two, node('b', ['10.0.3.0/24'], ['10.0.9.4'])], { routes })
     expect(ways(decision)).toContain('10.0.3.0/24 encap 10.0.9.4')
-    expect(routesToKeep(routes, decision, { since: new Map(), nowMs: 0, bounds: [] }).kept.size).toBe(0)
+    expect(decision.kept.size).toBe(0)
+  })
+
+  it('keeps no route to a range that its Node lists, and that is refused', () => {
+    const routes = [...base, link('10.0.0.0/22', 'eth1'), ours('10.0.2.0/24', '192.0.2.2')]
+    const decision = decide([self, two], { routes })
+    expect(ids(decision)).toContain('two OverlapsHost')
+    expect(decision.kept.size).toBe(0)
   })
 })
 

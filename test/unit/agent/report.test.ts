@@ -59,9 +59,10 @@ async function notedBy(answer: (asked: Asked, count: number) => number | Promise
 }
 
 function reporterOf(open: () => Access) {
-  const tell = openReporter({ node: 'self', open, signal: here.end.signal, metrics: openMetrics('0') })
-  return (report: Partial<Report>) =>
-    tell({ own: undefined, isAvailable: false, subnets: undefined, problems: [], ...report })
+  // Problems of its own node, which are reported at once.
+  const { report } = openReporter({ node: 'self', open, signal: here.end.signal, metrics: openMetrics('0') })
+  return (given: Partial<Report>) =>
+    report({ own: undefined, isAvailable: false, subnets: undefined, problems: [], isComplete: true, ...given })
 }
 
 const isEvent = ({ url }: Asked) => url.includes('/events')
@@ -70,11 +71,11 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, 100))
 describe('events', () => {
   it('are on this node, of a name of their own, and are counted anew where one is there', async () => {
     const { asked, open } = await notedBy(({ method }) => (method === 'POST' ? 409 : 200))
-    reporterOf(open)({ problems: [problem('b', 'no podCIDR')] })
+    reporterOf(open)({ problems: [problem('self', 'no podCIDR')] })
     await until(() => asked.length > 1)
     const [made, again] = asked
     expect(made?.body).toMatchObject({
-      ...{ type: 'Warning', reason: 'NoPodCIDR', message: 'node b: no podCIDR', count: 1 },
+      ...{ type: 'Warning', reason: 'NoPodCIDR', message: 'no podCIDR', count: 1 },
       involvedObject: { kind: 'Node', name: 'self', uid: 'self' },
       source: { component: 'trestle-agent', host: 'self' },
     })
@@ -89,21 +90,21 @@ describe('events', () => {
     const slow = Promise.withResolvers<void>()
     const { asked, open } = await notedBy(() => slow.promise.then(() => 201))
     const tell = reporterOf(open)
-    tell({ problems: [problem('a')] })
+    tell({ problems: [problem('self', 'a')] })
     await until(() => asked.length > 0)
-    tell({ problems: [problem('a'), problem('b')] })
-    tell({ problems: [problem('c')] })
+    tell({ problems: [problem('self', 'a'), problem('self', 'b')] })
+    tell({ problems: [problem('self', 'c')] })
     slow.resolve()
     await until(() => asked.length > 2)
     await pause()
-    expect(asked.map(({ body }) => body.message)).toEqual(['node a: x', 'node c: x', 'over: node a: x'])
+    expect(asked.map(({ body }) => body.message)).toEqual(['a', 'c', 'over: a'])
   })
 
   it('are a burst, and the others wait', async () => {
     const { asked, open } = await notedBy(() => 201)
     const tell = reporterOf(open)
     for (let count = 1; count <= 40; count++) {
-      tell({ problems: [problem('evil', `${count}`)] })
+      tell({ problems: [problem('self', `${count}`)] })
       await until(() => asked.length >= Math.min(2 * count - 1, 25))
     }
     await pause()
@@ -124,6 +125,18 @@ describe('events', () => {
     expect(asked.filter(isEvent).map(({ body }) => body.message)).toEqual(['a', 'b', 'c', 'a'])
     expect(asked.filter((each) => !isEvent(each))).toHaveLength(1)
   })
+})
+
+it('a problem that a failed round does not name is not over', async () => {
+  const { asked, open } = await notedBy(() => 201)
+  const tell = reporterOf(open)
+  tell({ problems: [problem('self', 'a')] })
+  tell({ problems: [], isComplete: false })
+  await pause()
+  expect(asked.map(({ body }) => body.message)).toEqual(['a'])
+  tell({ problems: [] })
+  await until(() => asked.length > 1)
+  expect(asked[1]?.body.message).toBe('over: a')
 })
 
 describe('the Node', () => {

@@ -3,14 +3,13 @@
 
 import { describe, expect, it } from 'vitest'
 import {
-  changedRoutes,
-  changeRoutes,
   lookAtRoutes,
+  planRoutes,
   readRefusals,
   readRoutes,
   routeByGateway,
   routeByOverlay,
-  routeChanges,
+  settleRoutes,
   unreachableRoute,
 } from '../../../src/agent/routes.ts'
 import type { Output } from '../../../src/process/runner.ts'
@@ -54,7 +53,7 @@ describe('what ip prints', () => {
       ours('10.0.2.0/24', '192.0.2.2'),
       encapsulated('10.0.3.0/24', '198.51.100.3'),
       encapsulated('10.0.4.0/24', '2001:db8:4::4'),
-      link('192.0.2.0/24', 'eth0', { source: '192.0.2.1' }),
+      link('192.0.2.0/24', 'eth0'),
       via('198.18.0.0/15', '192.0.2.7'),
       via('203.0.113.0/24', '2001:db8::7'),
       link('2001:db8::/64', 'eth0', { metric: 256 }),
@@ -101,7 +100,7 @@ describe('what ip prints', () => {
   })
 })
 
-describe('routeChanges', () => {
+describe('planRoutes', () => {
   const wanted = [
     unreachableRoute(range('10.0.1.0/24')),
     routeByGateway(range('10.0.2.0/24'), '192.0.2.2', 'eth0'),
@@ -116,8 +115,7 @@ describe('routeChanges', () => {
     encapsulated('fd00:4::/64', '2001:db8:4::4'),
     unreachable('fd00:1::/64'),
   ]
-  const lines = (...given: Parameters<typeof routeChanges>) =>
-    routeChanges(...given).map(({ words }) => words.join(' '))
+  const lines = (...given: Parameters<typeof planRoutes>) => planRoutes(...given).map(({ words }) => words.join(' '))
 
   it('add what is missing, and nothing where all is there', () => {
     expect(lines(base, wanted)).toEqual([
@@ -128,9 +126,6 @@ describe('routeChanges', () => {
       'route replace unreachable fd00:1::/64 metric 116 proto 116',
     ])
     expect(lines([...base, ...there], wanted)).toEqual([])
-    const made = changedRoutes(base, routeChanges(base, wanted))
-    expect(made).toEqual([...base, ...wanted])
-    expect(lines(made, wanted)).toEqual([])
   })
 
   it.each([
@@ -143,9 +138,8 @@ describe('routeChanges', () => {
     ['10.0.1.0/24', ours('10.0.1.0/24', '192.0.2.2')],
   ])('replace a route to %s that leads elsewhere, in one step: %#', (text, other) => {
     const table = there.filter((route) => route.range.text !== text)
-    const changes = routeChanges([...table, other], wanted)
+    const changes = planRoutes([...table, other], wanted)
     expect(changes.map(({ words }) => words.join(' '))).toEqual([expect.stringMatching(`^route replace .*${text} `)])
-    expect(lines(changedRoutes([...table, other], changes), wanted)).toEqual([])
   })
 
   it('remove what is over, unless it is kept, first', () => {
@@ -158,7 +152,7 @@ describe('routeChanges', () => {
     expect(lines(over, [])).toContain('route del 10.0.9.0/24 dev trestle0 metric 116 proto 116')
     // One with another metric goes by that metric, and the right one beside it stays.
     const stray = ours('10.0.2.0/24', '192.0.2.2', { metric: 50 })
-    const changes = routeChanges([...there, stray], wanted)
+    const changes = planRoutes([...there, stray], wanted)
     expect(lines([...there, stray], wanted)).toEqual([
       'route del 10.0.2.0/24 via 192.0.2.2 dev eth0 metric 50 proto 116',
     ])
@@ -186,13 +180,35 @@ Command failed -:4
       { change: changes[1], text: 'a b' },
     ])
   })
+})
+
+describe('settleRoutes', () => {
+  const looked = { digest: 'x', routes: [...base, ours('10.0.2.0/24', '192.0.2.9'), ours('10.0.8.0/24', '192.0.2.8')] }
+  const wanted = [
+    routeByGateway(range('10.0.2.0/24'), '192.0.2.2', 'eth0'),
+    routeByOverlay(range('10.0.3.0/24'), '198.51.100.3', 4790),
+  ]
+  const answer = (stderr: string, code: number | undefined = stderr === '' ? 0 : 1) => {
+    return async () => ({ code, stdout: '', stderr })
+  }
+
+  it('returns the table as it is then', async () => {
+    const { looked: now, made, refusals } = await settleRoutes(answer(''), looked, { wanted })
+    expect([now.digest, now.routes, refusals]).toEqual(['', [...base, ...wanted], []])
+    expect(made).toHaveLength(3)
+    expect(await settleRoutes(answer('not run', undefined), now, { wanted })).toMatchObject({ made: [], looked: now })
+    const stale = await settleRoutes(answer(''), looked, { wanted, isStale: true })
+    expect(stale.looked.routes).toContainEqual(ours('10.0.8.0/24', '192.0.2.8'))
+  })
 
   it('takes a route that is gone for removed, and a killed ip for no refusal', async () => {
-    const answer = (output: Partial<Output>) => async () => ({ code: 1, stdout: '', stderr, ...output })
-    const refused = await changeRoutes(answer({}), changes)
-    expect(refused.map(({ change }) => change.why)).toEqual(['a', 'd'])
-    expect(await changeRoutes(answer({ code: 0, stderr: '' }), changes)).toEqual([])
-    const killed = changeRoutes(answer({ code: undefined, stderr: 'killed' }), changes)
+    const stderr =
+      'RTNETLINK answers: No such process\nCommand failed -:1\nError: Nexthop has invalid gateway.\nCommand failed -:2\n'
+    const { looked: now, refusals } = await settleRoutes(answer(stderr), looked, { wanted })
+    expect(refusals.map(({ change }) => change.why)).toEqual(['route 10.0.2.0/24 by 192.0.2.2'])
+    expect(now.routes).toContainEqual(ours('10.0.2.0/24', '192.0.2.9'))
+    expect(now.routes).not.toContainEqual(ours('10.0.8.0/24', '192.0.2.8'))
+    const killed = settleRoutes(answer('killed', undefined), looked, { wanted })
     await expect(killed).rejects.toMatchObject({ code: 100 })
   })
 })
