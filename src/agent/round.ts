@@ -81,7 +81,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   const { settings, nodes, known } = input
   const failures: string[] = []
   const problems: Problem[] = []
-  const attempt = async (what: string, step: () => Promise<readonly Problem[] | undefined>) => {
+  const attempt = async (what: string, step: () => Promise<readonly Problem[]> | Promise<void>) => {
     try {
       problems.push(...((await step()) ?? []))
     } catch (thrown) {
