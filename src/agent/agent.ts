@@ -121,13 +121,12 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
   metrics.nodes.set(watch.nodes.size)
   metrics.ready.set(result.isDone ? 1 : 0)
-  const { isDone, problems } = result
   const published = known.decision?.subnets.map(({ text }) => text).join(' ') || 'none'
   life.reporter.report({
     own: watch.nodes.get(settings.node),
-    isAvailable: isDone && !settings.isCloudRouted,
+    isAvailable: result.isDone && !settings.isCloudRouted,
     subnets: settings.overlay.when === 'auto' && known.decision !== undefined ? published : undefined,
-    problems,
+    problems: result.problems,
     isComplete: result.failures.length === 0,
   })
   life.startedMs = undefined

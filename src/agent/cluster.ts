@@ -426,7 +426,9 @@ export function routesToKeep(
   { here: { routes }, since, nowMs, bounds }: Pick<ClusterFacts, 'here' | 'since' | 'nowMs' | 'bounds'>,
 ): Pick<ClusterDecision, 'kept' | 'since'> {
   const claimed = new ClaimedRanges()
-  for (const range of listed) if (claimed.overlapping(range) === undefined) claimed.add({ node: '', range })
+  // The widest first: ranges nest, or have no address in common.
+  for (const range of listed.toSorted((a, b) => a.prefixLength - b.prefixLength))
+    if (claimed.overlapping(range) === undefined) claimed.add({ node: '', range })
   const texts = new Set(wanted.map(({ range }) => range.text))
   const addresses = peers.flatMap((peer) => peer.addresses)
   const present = new Set(addresses.map(({ text }) => text))

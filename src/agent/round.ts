@@ -219,8 +219,8 @@ async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode
     ]
     if (known.looked !== undefined) known.looked = now
     if (made.length > 0 || refusals.length > 0) known.signs = undefined
-    const stay = [...kept].map(({ range }) => range)
-    const cluster = clusterOf({ own, peers }, { earlier: pods.earlier, kept: stay }, settings.overlay)
+    const others = { earlier: pods.earlier, kept: [...kept].map(({ range }) => range) }
+    const cluster = clusterOf({ own, peers }, others, settings.overlay)
     if (ownNode !== undefined && (await setCluster(cluster, () => open(settings)))) known.signs = undefined
   }
   if (input.isLook) await repair(input)
