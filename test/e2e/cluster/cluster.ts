@@ -97,11 +97,15 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       const number = `${nodes.indexOf(node) + 1}`
       const script = fileURLToPath(new URL('node.sh', import.meta.url))
       const gone = `kill -9 $(cat ${dir}/${node}/pid); until [ -z "$(ip netns pids ${node})" ]; do sleep 0.1; done; ip netns del ${node}
-        while ip link show ${node}; do sleep 0.1; done; rm ${dir}/${node}/up.log`
-      const start = `(tail -f /dev/null | bash ${script} ${dir} ${peers} ${node} ${number} ${proxy}) </dev/null >>${dir}/${node}.out 2>&1 &`
+        while ip link show ${node}; do sleep 0.1; done; rm ${dir}/${node}/up.log ${dir}/${node}/kubelet.pid`
+      // nsenter(1) leaves a process in its own control group.
+      const groups =
+        '[ -e /sys/fs/cgroup/cgroup.controllers ] && groups=init || groups=*; for each in /sys/fs/cgroup/$groups/cgroup.procs; do echo $BASHPID > $each; done'
+      const start = `(${groups}; tail -f /dev/null | bash ${script} ${dir} ${peers} ${node} ${number} ${proxy}) </dev/null >>${dir}/${node}.out 2>&1 &`
       const boot = { LAB_CIDRS: cidrs.join(','), LAB_HOST: host, LAB_BOOT_ID: randomUUID() }
-      const ran = await site.run('bash', ['-c', `${gone}\n${start}`], { env: { ...env, ...boot } })
-      expect(ran.exitCode, ran.stderr).toBe(0)
+      const up = `for i in $(seq 500); do [ -s ${dir}/${node}/kubelet.pid ] && exit 0; sleep 0.1; done; tail -n 20 ${dir}/${node}.out ${dir}/${node}/*.log; exit 1`
+      const ran = await site.run('bash', ['-c', `${gone}\n${start}\n${up}`], { env: { ...env, ...boot } })
+      expect(ran.exitCode, ran.stdout + ran.stderr).toBe(0)
     },
     close: () => site.close(),
   }
