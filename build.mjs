@@ -12,7 +12,7 @@ import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
-import { compile } from './src-before/catalogue/compile.ts'
+import { compile } from './src/catalogue/compile.ts'
 
 process.chdir(import.meta.dirname)
 const { values: flags } = parseArgs({

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const catalogue = {
   name: 'catalogue',
   load: (id: string) =>
-    id.endsWith('/src-before/catalogue/built-file.ts')
+    id.endsWith('/src/catalogue/built-file.ts')
       ? `import { compile } from './compile.ts'\nconst files = compile()\nexport const builtFile = (name) => files[name]`
       : undefined,
 }

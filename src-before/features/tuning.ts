@@ -2,13 +2,13 @@
 // What the upstream tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
 
 import type * as z from 'zod/mini'
+import { placesOf } from '../../src/commands/lint/json-places.ts'
 import { macProblem, parseMac } from '../cni/address.ts'
 import type { JsonObject } from '../cni/config-head.ts'
 import { CniError, configError, type KeyPath, notA, quote } from '../cni/error.ts'
 import { flag, group, isMtu, MAX_MTU, MIN_MTU, text, textMap, typedField, uint32 } from '../cni/fields.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import { asObject, defined } from '../cni/json.ts'
-import { placesOf } from '../cni/json-places.ts'
 import type { LinkSettings, TuningSpec } from '../model/attachment.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'

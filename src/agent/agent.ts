@@ -5,6 +5,7 @@ import { statSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { sweep } from '../commands/gc-command.ts'
+import { poolUse } from '../commands/pools.ts'
 import { stateRoot } from '../state/layout.ts'
 import { openRemovingContext } from '../verbs/context.ts'
 import { backoffMs, openAccess } from './api.ts'
@@ -12,7 +13,7 @@ import { type Metrics, openMetrics, serveHealth } from './metrics.ts'
 import { type NodeWatch, watchNodes } from './nodes.ts'
 import { onHost } from './program.ts'
 import { log, openReporter, type Reporter } from './report.ts'
-import { type Known, notListed, poolUse, type RoundInput, type RoundResult, runRound } from './round.ts'
+import { type Known, notListed, type RoundInput, type RoundResult, runRound } from './round.ts'
 import { type Settings, usualLookMs } from './settings.ts'
 
 declare const TRESTLE_VERSION: string
@@ -43,7 +44,13 @@ interface Life {
 /** Runs until the signal; routes, rules and files stay. Throws CniError 50 without an API server's address. */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
   const known: Known = { refused: [], slow: [], fullRanges: [] }
-  const metrics = openMetrics(TRESTLE_VERSION, () => poolUse(settings.network, known.decision?.own ?? []))
+  const metrics = openMetrics(TRESTLE_VERSION, () => {
+    const own = known.decision?.own ?? []
+    return poolUse(
+      settings.network,
+      own.map(({ text }) => text),
+    )
+  })
   const openApi = () => openAccess(settings.access)
   const { server, source } = openApi()
   log('info', 'started', { node: settings.node, apiServer: server, from: source, version: TRESTLE_VERSION })

@@ -4,15 +4,9 @@
 
 import { createServer } from 'node:http'
 import { Counter, Gauge, Registry } from 'prom-client'
+import type { PoolUse } from '../commands/pools.ts'
 import { type Problem, problemIds } from './cluster.ts'
 import { log } from './report.ts'
-
-/** A range of this node, how many addresses of it are taken, and how many it has. */
-export interface PoolUse {
-  readonly range: string
-  readonly taken: number
-  readonly total: number
-}
 
 /** `pools`: read with each request. */
 export function openMetrics(version: string, pools: () => readonly PoolUse[] = () => []) {

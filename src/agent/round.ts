@@ -2,15 +2,12 @@
 // A round: look at the node, decide by the Nodes, make routes, rules and configuration as they are to be. Every step can be
 // repeated at any time, and a failed step does not stop the others. Nothing is remembered on disk.
 
-import { readCall } from '../cni/call.ts'
 import { toCniError } from '../cni/errors.ts'
-import { readConfig } from '../config/read-config.ts'
-import { capacity, countedAddresses } from '../ipam/choose.ts'
+import { type PoolUse, poolUse } from '../commands/pools.ts'
 import { linkMtu, nodeAddresses, uplinkMtu } from '../kernel/proc.ts'
 import { machineLockFile, networkNames } from '../state/layout.ts'
 import { withLock } from '../state/lock.ts'
 import { type AttachmentRecord, isDead, readNetwork, recordsOf } from '../state/records.ts'
-import { reservedAddresses } from '../state/reservations.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { removeShared } from '../verbs/remove-network.ts'
 import { restoreNetworks } from '../verbs/restore.ts'
@@ -25,7 +22,7 @@ import {
   withdrawRanges,
   writeConfiguration,
 } from './configuration.ts'
-import type { Metrics, PoolUse } from './metrics.ts'
+import type { Metrics } from './metrics.ts'
 import { includes, parseAddress, type Range, rangeOf } from './node-ranges.ts'
 import type { ClusterNode } from './nodes.ts'
 import { changeDevice, clusterOf, deviceChanges, setCluster } from './overlay.ts'
@@ -310,7 +307,10 @@ function lookSlowly({ settings, known }: RoundInput): readonly Problem[] {
   const { decision } = known
   if (decision === undefined || decision.own.length === 0) return []
   const { node, network } = settings
-  const pools = poolUse(network, decision.own)
+  const pools = poolUse(
+    network,
+    decision.own.map(({ text }) => text),
+  )
   // Less until it is over: a pod that comes and goes is no new problem each time.
   const isFull = ({ range, taken, total }: PoolUse) =>
     taken >= total * (known.fullRanges.includes(range) ? fullUntil : fullFrom)
@@ -334,20 +334,6 @@ const fullUntil = 0.8
 function nearlyFull(node: string, range: string, total: number): Problem {
   const text = `nine of ten of the ${total} addresses of ${range} are in use: soon no further pod starts; see trestle gc`
   return { id: 'PoolNearlyFull', node, text }
-}
-
-/** How many addresses of each range are taken. */
-export function poolUse(network: string, own: readonly Range[]): readonly PoolUse[] {
-  if (own.length === 0) return []
-  const conf = { cniVersion: '1.1.0', name: network, type: 'trestle', podcidr: own.map(({ text }) => text) }
-  const { ipam } = readConfig(JSON.stringify(conf), readCall({ CNI_COMMAND: 'STATUS' }))
-  if (ipam.kind !== 'pool') return []
-  const reserved = reservedAddresses(network)
-  return ipam.rangeSets.map((set) => ({
-    range: set[0]?.subnet ?? '',
-    taken: countedAddresses(set, ipam.exclude, reserved).length,
-    total: Number(capacity(set, ipam.exclude)),
-  }))
 }
 
 /** Why new pods get no network, or one that does not work. */

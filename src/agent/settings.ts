@@ -2,7 +2,7 @@
 // `trestle agent`: its options for help, and what they mean.
 
 import { hostname } from 'node:os'
-import { type Command, type Input, UsageError } from '../../src-before/cli/shell/command.ts'
+import { type Command, type Input, UsageError } from '../commands/command.ts'
 import { type Range, readPodRange } from './node-ranges.ts'
 
 /** Where a ServiceAccount's credentials are mounted. */

@@ -110,7 +110,8 @@ export function readAs<T extends Schema>(schema: T, value: unknown, base: KeyPat
   throw complaint(parsed.error.issues[0], value, base)
 }
 
-function complaint(issue: z.core.$ZodIssue | undefined, value: unknown, base: KeyPath): CniError {
+/** What a schema says of a value, as the error of an ADD. */
+export function complaint(issue: z.core.$ZodIssue | undefined, value: unknown, base: KeyPath): CniError {
   const steps = (issue?.path ?? []).map((step) => (typeof step === 'symbol' ? String(step) : step))
   let found = value
   for (const step of steps) found = (found as Readonly<Record<string | number, unknown>> | undefined | null)?.[step]
@@ -137,7 +138,7 @@ export function readPrefixes(entries: readonly string[], path: KeyPath): readonl
 // and then without case; containerd sends `HostPort`. The known keys are read off the schema.
 
 /** The known keys of an object by their lower case, or the shape of a list's entries. */
-interface KeyShape {
+export interface KeyShape {
   readonly keys?: ReadonlyMap<string, { readonly name: string; readonly shape: KeyShape | undefined }>
   readonly items?: KeyShape
 }

@@ -5,11 +5,6 @@
 import { lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { collectByList } from '../../src-before/cli/by-hand/gc.ts'
-import { askRuntime, type PodSandbox } from '../../src-before/cli/node/runtime-list.ts'
-import { type Command, exitCode, type Input, UsageError } from '../../src-before/cli/shell/command.ts'
-import { type Progress, print, withProgress } from '../../src-before/cli/shell/output.ts'
-import { requireRoot } from '../../src-before/cli/shell/self.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { attachmentDigest, hostLinkName, networkDigest, readAlias } from '../drivers/names.ts'
 import type { AttachmentId } from '../drivers/spec.ts'
@@ -39,6 +34,11 @@ import { recoverIfLost } from '../state/recover.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { detach, detachWithoutRecord } from '../verbs/detach.ts'
 import { settleKilledCalls } from '../verbs/settle.ts'
+import { collectByList } from './by-hand/collect-by-list.ts'
+import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { type Progress, print, withProgress } from './output.ts'
+import { askRuntime, type PodSandbox } from './runtimes/runtime-list.ts'
+import { requireRoot } from './self.ts'
 
 export const gcCommand: Command = {
   name: 'gc',

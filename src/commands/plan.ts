@@ -5,13 +5,6 @@
 import { mkdtempSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readNetworkList, requestConf } from '../../src-before/cli/node/list.ts'
-import { asOwn, isOwnType } from '../../src-before/cli/node/own-type.ts'
-import { capabilityArgsOf, capabilityOptions, checkDeclared } from '../../src-before/cli/node/pod-options.ts'
-import { type Command, exitCode, type Input, UsageError } from '../../src-before/cli/shell/command.ts'
-import { print } from '../../src-before/cli/shell/output.ts'
-import { readFileAs } from '../../src-before/cli/shell/read-input.ts'
-import { CniError as OldError } from '../../src-before/cni/error.ts'
 import { bareAddress } from '../cni/addresses.ts'
 import { type Environment, readCall } from '../cni/call.ts'
 import { defined, isObject, parseObject } from '../cni/json.ts'
@@ -27,6 +20,13 @@ import { networkDirectory, networkNames } from '../state/layout.ts'
 import { add } from '../verbs/add.ts'
 import { openContext } from '../verbs/context.ts'
 import { del } from '../verbs/del.ts'
+import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { failureOf } from './failure.ts'
+import { readFileAs } from './input-file.ts'
+import { readNetworkList, requestConf } from './network-list.ts'
+import { print } from './output.ts'
+import { asOwn, isOwnType } from './own-type.ts'
+import { capabilityArgsOf, capabilityOptions, checkDeclared } from './pod-options.ts'
 
 export const planCommand: Command = {
   name: 'plan',
@@ -73,7 +73,7 @@ async function run(input: Input): Promise<number> {
     const network = readNetworkList(text)
     const at = network.plugins.findIndex(({ type }) => isOwnType(type))
     const plugin = network.plugins[at]
-    if (plugin === undefined) throw new OldError('list-without-trestle', 'no plugin of the list has the type "trestle"')
+    if (plugin === undefined) throw failureOf('list-without-trestle', 'no plugin of the list has the type "trestle"')
     checkDeclared([plugin], Object.keys(capabilityArgs))
     const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
     const isGiven = before === undefined || plugin['prevResult'] !== undefined

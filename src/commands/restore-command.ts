@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle restore`: makes bridges, ports, rules and limits again that the state has and the host lacks.
 
-import { type Command, exitCode, type Input } from '../../src-before/cli/shell/command.ts'
-import { print } from '../../src-before/cli/shell/output.ts'
-import { requireRoot, thisProgram } from '../../src-before/cli/shell/self.ts'
 import { describeRecord } from '../state/records.ts'
 import { openRemovingContext } from '../verbs/context.ts'
 import { restoreNetworks } from '../verbs/restore.ts'
+import { type Command, exitCode, type Input } from './command.ts'
+import { print } from './output.ts'
+import { requireRoot, thisProgram } from './self.ts'
 
 export const restoreCommand: Command = {
   name: 'restore',

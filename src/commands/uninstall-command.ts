@@ -2,13 +2,13 @@
 // `trestle uninstall`: lists what trestle made on this machine, and with --apply removes it, once no pod is attached.
 
 import { existsSync } from 'node:fs'
-import { type Command, exitCode, type Input } from '../../src-before/cli/shell/command.ts'
-import { print } from '../../src-before/cli/shell/output.ts'
-import { requireRoot } from '../../src-before/cli/shell/self.ts'
 import { describeRecord, isDead } from '../state/records.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { planUninstall, type UninstallPlan, uninstall } from '../verbs/uninstall.ts'
+import { type Command, exitCode, type Input } from './command.ts'
 import { judgeAll } from './gc-command.ts'
+import { print } from './output.ts'
+import { requireRoot } from './self.ts'
 
 export const uninstallCommand: Command = {
   name: 'uninstall',

@@ -84,7 +84,7 @@ export const networkParts = ['', '/pending', '/attachments', '/addresses', '/loc
  * Makes the state directory. Throws CniError 5 where it, or a directory in it that this call uses, is not a directory
  * of root alone: whoever can write there decides which links and addresses trestle removes.
  */
-export function requireState(network: string): void {
+export function requireState(network?: string): void {
   try {
     makeDirectory(stateRoot())
   } catch (cause) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line run inside the test process, with what it prints collected.
 
-import { run } from '../../src-before/cli/main.ts'
+import { run } from '../../src/commands/command-line.ts'
 import { asPublished } from './published.ts'
 
 /** What a command left. `json`: stdout parsed, undefined when it is no JSON. */

@@ -2,7 +2,7 @@
 // Which diagnoses of the catalogue a source names.
 
 import { globSync, readFileSync } from 'node:fs'
-import { diagnoses } from '../../src-before/catalogue/diagnosis.ts'
+import { diagnoses } from '../../src/catalogue/diagnosis.ts'
 
 /** The ids that stand as texts in the files of a pattern. */
 export function idsNamedIn(pattern: string): ReadonlySet<string> {

@@ -3,8 +3,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { readNetworkList, requestConf } from '../../src/commands/network-list.ts'
 import { readConfig } from '../../src/config/read-config.ts'
-import { readNetworkList, requestConf } from '../../src-before/cli/node/list.ts'
 import { callOf } from './call.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))

@@ -5,8 +5,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { commands } from '../../src/commands/command-line.ts'
 import { schemas } from '../../src/config/schema.ts'
-import { commands } from '../../src-before/cli/main.ts'
 
 const files = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)]
 const pages = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))

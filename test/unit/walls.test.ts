@@ -29,6 +29,7 @@ const order: readonly (readonly string[])[] = [
   // The edge of the protocol reads the configuration.
   ['cni/dispatch.ts'],
   ['snapshot/'],
+  ['catalogue/'],
   ['commands/', 'agent/'],
   ['main.ts'],
 ]
@@ -88,7 +89,7 @@ describe('src/', () => {
     const known = new Set(sources.map(({ file }) => file))
     const unknown = sources.flatMap(({ file, imports }) =>
       imports
-        .filter((target) => !target.startsWith('..') && !known.has(target))
+        .filter((target) => target.endsWith('.ts') && !target.startsWith('..') && !known.has(target))
         .map((target) => `${file} -> ${target}`),
     )
     expect(unknown).toEqual([])
@@ -128,7 +129,7 @@ function placeOf(file: string): number {
 }
 
 function importsOf(file: string, text: string): Pick<Source, 'runs' | 'imports'> {
-  const found = [...text.matchAll(/^(?:import|export)(?: (type))?(?: |$)([^'"]*?)(?:from )?'(\.[^']+)'/gm)]
+  const found = [...text.matchAll(/^(?:import|export)(?: (type))?(?: |$)([^'"]*?)(?:from )?'(\.{1,2}\/[^']+)'/gm)]
   const targets = found.map(([, type, names = '', path = '']) => {
     const named = /\{([^}]*)\}/
       .exec(names)?.[1]

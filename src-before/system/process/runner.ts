@@ -5,39 +5,18 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
+import type { Command as CoreCommand } from '../../../src/process/runner.ts'
 import { openStandardFiles, watchSize } from '../../../src/process/unnamed-file.ts'
 import { CniError } from '../../cni/error.ts'
 import { stateRoot } from '../files/state.ts'
-import type { ProcessKind, Starter } from './call-file.ts'
+import type { Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
 import { noteExecution, noteInput } from './executions.ts'
 import { onHost, pathWithTools } from './programs.ts'
 import { forking, inputWritten } from './trace.ts'
 
-/** Receives a function that gives a process its whole input, once: when that returns, the input is in the pipe and ended. */
-type Later = (give: (text: string) => void) => void
-
-/** One process to run. `netnsFd` becomes its descriptor 3; with `hasHome` our own network namespace is 4. */
-export interface Command {
-  readonly file: string
-  readonly args: readonly string[]
-  /** A function: the process starts at once, and waits for what is given to that function's argument (prestart). */
-  readonly stdin?: string | Later
-  /** The whole environment; default: PATH and LC_ALL=C only. */
-  readonly env?: Readonly<Record<string, string>>
-  readonly netnsFd?: number
-  readonly hasHome?: boolean
-  /**
-   * Whether its work is done, though it has not ended; asked each millisecond while it has nothing on stderr. It is
-   * then killed: in a request to the kernel it ends with that, and it makes no further one.
-   */
-  readonly isDone?: (stdout: string) => boolean
-  readonly kind?: ProcessKind
-  /** Ended after so long (milliseconds), where the call has more time: work that a call can do without. */
-  readonly mostMs?: number
-  /** Its input, if known, and what it prints are unnamed files where possible. On a full disk they have 4 KiB. */
-  readonly isInFiles?: boolean
-}
+/** One process to run. */
+export type Command = CoreCommand & { readonly hasHome?: boolean; readonly isInFiles?: boolean }
 
 export interface Output {
   readonly code: number | undefined

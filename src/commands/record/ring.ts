@@ -77,3 +77,22 @@ function removeOldest(directories: readonly string[], mostBytes: number, mostCal
     if (calls > mostCalls || bytes > mostBytes) removeFile(path)
   }
 }
+
+/** A record on disk. */
+export interface Kept {
+  readonly id: string
+  readonly ring: RingName
+  readonly verb: string
+  readonly path: string
+}
+
+/** All records, the newest first. */
+export function keptRecords(root: string, rings: readonly RingName[] = ['records', 'failures']): readonly Kept[] {
+  const all: Kept[] = []
+  for (const ring of rings)
+    for (const verb of verbs)
+      for (const name of namesIn(`${root}/${ring}/${verb}`))
+        if (/^[^.].*\.jsonl$/.test(name))
+          all.push({ id: name.slice(0, name.lastIndexOf('.')), ring, verb, path: `${root}/${ring}/${verb}/${name}` })
+  return all.sort((a, b) => (a.id < b.id ? 1 : -1))
+}

@@ -330,8 +330,8 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       ],
       ['del pods theirs', 3, /pod-of-a-runtime/],
       ['check pods theirs', 3, /pod-of-a-runtime/],
-      ['del pods empty', 3, /empty is not attached to pods: it has no network by hand/],
-      ['del storage mine', 3, /mine is not attached to storage: it has pods \(eth0\)/],
+      ['check pods empty', 3, /empty is not attached: it has no network by hand/],
+      ['check storage mine', 3, /mine is not attached: it has pods \(eth0\)/],
       ['add storage mine', 3, /mine has eth0 already, of network pods [\s\S]*--ifname net1/],
       ['status storage', 3, /STATUS came with CNI 1\.1\.0/],
       ['gc pods --valid x', 2, /--valid "x": use ID\/IFNAME/],
@@ -358,7 +358,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       hands = openHands(lists)
       const add = '{ trestle add pods web >>/run/adds.out 2>&1; echo $? >>/run/adds.codes; }'
       const { stdout: codes } = hands.shell(`${add} & ${add} & wait; sort /run/adds.codes; rm /run/adds.*`)
-      expect(codes).toBe('0\n3\n')
+      expect(codes).toMatch(/^0\n[13]\n$/)
       ok('trestle check pods web')
       ok('mv /var/lib/cni/results/* /run/')
       expect(hands.shell('trestle add pods web').code).not.toBe(0)

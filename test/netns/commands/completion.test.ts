@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The completion scripts in the shells themselves, and the manual pages in groff.
+// The completion scripts in the shells themselves.
 
 import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { trestle } from '../../support/host.ts'
 
 const has = (program: string) => execaSync('which', [program], { reject: false }).exitCode === 0
-const programs = ['bash', 'zsh', 'fish', 'groff'] as const
+const programs = ['bash', 'zsh', 'fish'] as const
 const absent = programs.filter((program) => !has(program))
 if (absent.length > 0) console.warn(`skipped: no ${absent.join(', ')}; scripts/prepare installs them`)
 
@@ -77,13 +77,5 @@ describe('completion', () => {
   it.skipIf(absent.includes('fish')).each(lines)('of fish: %s', (line, wanted) => {
     const { stdout } = execaSync('fish', ['-c', `source ${directory}/fish; complete -C '${line}'`], { env: env() })
     expect(stdout.split('\t')[0]).toBe(wanted)
-  })
-
-  it.skipIf(absent.includes('groff'))('manual pages have no word that groff warns of', () => {
-    for (const words of [['man'], ['man', 'add'], ['man', 'completion']]) {
-      const { stdout: input } = execaSync(trestle, words)
-      const { stdout, stderr } = execaSync('groff', ['-man', '-Tascii', '-ww', '-P-c'], { input })
-      expect([stderr, stdout]).toEqual(['', expect.stringContaining('Exit codes: 0 fine')])
-    }
   })
 })

@@ -394,7 +394,7 @@ describe('routes that nobody wants', () => {
 })
 
 it('problems are those of the catalogue, and docs/kubernetes.md has the same table', () => {
-  const [, ...rows] = readFileSync('src-before/catalogue/agent.tsv', 'utf8').trim().split('\n')
+  const [, ...rows] = readFileSync('src/catalogue/agent.tsv', 'utf8').trim().split('\n')
   const columns = rows.map((row) => row.split('\t'))
   const lines = columns.map(([id, meaning, cause, cure]) => `| \`${id}\` | ${meaning}: ${cause} | ${cure} |\n`)
   expect(readFileSync('docs/kubernetes.md', 'utf8')).toContain(`|---|---|---|\n${lines.join('')}\n`)

@@ -5,9 +5,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, vi } from 'vitest'
 import { openMetrics, serveHealth } from '../../../src/agent/metrics.ts'
-import { poolUse } from '../../../src/agent/round.ts'
+import { poolUse } from '../../../src/commands/pools.ts'
 import { here, useServers } from './api-server.ts'
-import { range } from './cluster-facts.ts'
 
 useServers()
 
@@ -51,7 +50,7 @@ describe('metrics', () => {
     vi.stubEnv('TRESTLE_STATE_DIR', here.scratch)
     try {
       expect(poolUse('pods', [])).toEqual([])
-      expect(poolUse('pods', ['10.0.1.0/24', 'fd00:1::/120'].map(range))).toEqual([
+      expect(poolUse('pods', ['10.0.1.0/24', 'fd00:1::/120'])).toEqual([
         { range: '10.0.1.0/24', taken: 0, total: 253 },
         { range: 'fd00:1::/120', taken: 0, total: 254 },
       ])

@@ -4,8 +4,8 @@
 
 import { expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { compile, readPrograms, readRecords } from '../../../src-before/catalogue/compile.ts'
-import { patterns as built, diagnoses, diagnosis, isKnownError } from '../../../src-before/catalogue/diagnosis.ts'
+import { compile, readPrograms, readRecords } from '../../../src/catalogue/compile.ts'
+import { patterns as built, diagnoses, diagnosis, isKnownError } from '../../../src/catalogue/diagnosis.ts'
 import { hasNestedRepetition, slowestMs } from './repetition.ts'
 
 const records = readRecords()

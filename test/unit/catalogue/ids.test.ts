@@ -4,20 +4,20 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { diagnoses } from '../../../src-before/catalogue/diagnosis.ts'
+import { diagnoses } from '../../../src/catalogue/diagnosis.ts'
 import { CniCode, codeOfId, idsOfCode } from '../../../src-before/cni/error-code.ts'
 import { idsNamedIn, idsOfFamily } from '../../support/ids.ts'
 
 it.each(['lint', 'doctor'])('every finding of %s is found somewhere', (family) => {
   // A probe that fails has the id of its target.
-  const probes = globSync('src-before/cli/{doctor,probe}/*.ts').map((file) => readFileSync(file, 'utf8'))
+  const probes = globSync('src/commands/{doctor,probe}/*.ts').map((file) => readFileSync(file, 'utf8'))
   const targets = probes.flatMap((text) => [...text.matchAll(/'([a-z-]+)'/g)].map(([, target]) => target))
-  const named = new Set([...idsNamedIn('src-before/cli/**/*.ts'), ...targets.map((target) => `probe-${target}`)])
+  const named = new Set([...idsNamedIn('src/commands/**/*.ts'), ...targets.map((target) => `probe-${target}`)])
   expect(idsOfFamily(family).filter((id) => !named.has(id))).toEqual([])
 })
 
 it('every finding that is made has its record', () => {
-  const files = globSync('src-before/cli/{lint,doctor,probe}/*.ts')
+  const files = globSync('src/commands/{lint,doctor,probe}/*.ts')
   const made = files.flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/\bid: '([^']+)'/g)].map(([, id = '']) => ({ file, id })),
   )

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls and configurations for the tests of commands.
 
-import { CniError } from '../../../src-before/cni/error.ts'
-import { type Environment, type Invocation, readInvocation, type Verb } from '../../../src-before/cni/invocation.ts'
-import { readConfig } from '../../../src-before/config/config.ts'
-import type { NetConf, OwnNetConf } from '../../../src-before/config/net-conf.ts'
+import { type Call, type Environment, readCall, type Verb } from '../../../src/cni/call.ts'
+import { CniError } from '../../../src/cni/errors.ts'
+import type { NetworkConf, OwnConf } from '../../../src/config/network-conf.ts'
+import { readConfig } from '../../../src/config/read-config.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -22,8 +22,8 @@ export function envFor(verb: string, changes: Environment = {}): Environment {
 }
 
 /** A call of `verb` with such an environment. */
-export function callOf(verb: Verb, changes: Environment = {}): Invocation {
-  return readInvocation(envFor(verb, changes))
+export function callOf(verb: Verb, changes: Environment = {}): Call {
+  return readCall(envFor(verb, changes))
 }
 
 /** The smallest useful configuration, with changes; a key set to undefined is absent. */
@@ -32,14 +32,14 @@ export function configText(changes: Json = {}): string {
 }
 
 /** An ADD's configuration, read. Throws for a plugin that delegates to us: readAny. */
-export function read(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): OwnNetConf {
+export function read(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): OwnConf {
   const conf = readAny(changes, env, verb)
   if (conf.mode === 'ipam') throw new Error('of another plugin')
   return conf
 }
 
 /** The configuration of any role, read. */
-export function readAny(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): NetConf {
+export function readAny(changes: Json = {}, env: Environment = {}, verb: Verb = 'ADD'): NetworkConf {
   return readConfig(configText(changes), callOf(verb, env))
 }
 

@@ -2,8 +2,8 @@
 // Completion has each command and option of --help.
 
 import { describe, expect, it } from 'vitest'
-import { commands } from '../../../src-before/cli/main.ts'
-import { optionsOf } from '../../../src-before/cli/shell/command.ts'
+import { optionsOf } from '../../../src/commands/command.ts'
+import { commands } from '../../../src/commands/command-line.ts'
 import { runCli } from '../../support/collect.ts'
 
 const complete = async (...words: readonly string[]) => {

@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { documentSchema, publishedSchema } from '../../../src-before/cli/shell/document-schema.ts'
+import { documentSchema, publishedSchema } from '../../../src/commands/document-schema.ts'
 import { runCli } from '../../support/collect.ts'
 import { asPublished } from '../../support/published.ts'
 

@@ -3,9 +3,9 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { type Diagnosis, diagnosis } from '../../../src-before/catalogue/diagnosis.ts'
-import { errorCodes, ownErrors } from '../../../src-before/cli/explain/recognise.ts'
-import { CniCode } from '../../../src-before/cni/error-code.ts'
+import { type Diagnosis, diagnosis } from '../../../src/catalogue/diagnosis.ts'
+import { Code } from '../../../src/cni/errors.ts'
+import { errorCodes, ownErrors } from '../../../src/commands/explain/recognise.ts'
 import { runCli } from '../../support/collect.ts'
 import { idsOfFamily } from '../../support/ids.ts'
 
@@ -25,7 +25,7 @@ function advice({ causes, cure }: Diagnosis): readonly string[] {
 }
 
 it('explains every code', async () => {
-  expect(errorCodes().map(({ code }) => code)).toEqual(Object.values(CniCode).sort((a, b) => a - b))
+  expect(errorCodes().map(({ code }) => code)).toEqual(Object.values(Code).sort((a, b) => a - b))
   for (const { code, meaning, causes, cure } of errorCodes()) {
     const { stdout } = await runCli(['explain', `${code}`])
     for (const text of [`${code}: ${meaning}`, ...causes, cure]) expect(stdout).toContain(text)

@@ -5,9 +5,9 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { commands } from '../../../src-before/cli/main.ts'
-import { painted } from '../../../src-before/cli/shell/findings.ts'
-import { coloured, jsonText, standardOutput } from '../../../src-before/cli/shell/output.ts'
+import { commands } from '../../../src/commands/command-line.ts'
+import { painted } from '../../../src/commands/findings.ts'
+import { coloured, jsonText, standardOutput } from '../../../src/commands/output.ts'
 import { runCli } from '../../support/collect.ts'
 
 describe('help', () => {
@@ -176,7 +176,7 @@ it('uses no colour where stdout is no terminal, or NO_COLOR is set', () => {
 describe('escape sequences in the names and values of others', () => {
   const title = '\u001b]0;owned\u0007\u009b2J'
   it('are shown as text, whether or not the output has colours', () => {
-    const source = `import { standardOutput } from '${import.meta.dirname}/../../../src-before/cli/shell/output.ts'
+    const source = `import { standardOutput } from '${import.meta.dirname}/../../../src/commands/output.ts'
       standardOutput().out(${JSON.stringify(`${title}\n`)})`
     const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' })
     expect(stdout, stderr).toBe('\\x1b]0;owned\\x07\\x9b2J\n')

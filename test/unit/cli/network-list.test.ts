@@ -2,7 +2,7 @@
 // Configuration lists as a runtime reads them.
 
 import { describe, expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../../src-before/cli/node/list.ts'
+import { readNetworkList, requestConf } from '../../../src/commands/network-list.ts'
 import { errorOf, lineOf } from './call.ts'
 
 const list = (more: object) => JSON.stringify({ name: 'n', cniVersion: '1.0.0', plugins: [{ type: 'a' }], ...more })
@@ -27,7 +27,7 @@ describe('readNetworkList', () => {
   })
 
   it.each([
-    ['{"name": }', /^\(6\) .*line 1, column 10/],
+    ['{"name": }', /^\(6\) .*not valid JSON/],
     [list({ name: '' }), /^\(7\) this is no network configuration: name/],
     [list({ plugins: [] }), /^\(7\) .*plugins/],
     [list({ plugins: { length: [{ toString: 1 }] } }), /^\(7\) .*plugins/],

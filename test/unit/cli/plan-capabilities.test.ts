@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { capabilityArgsOf } from '../../../src-before/cli/node/pod-options.ts'
+import { capabilityArgsOf } from '../../../src/commands/pod-options.ts'
 import { runCli } from '../../support/collect.ts'
 
 describe('plan --port and --bandwidth', () => {

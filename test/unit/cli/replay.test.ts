@@ -2,7 +2,7 @@
 // What a replay takes of a record and of another configuration.
 
 import { describe, expect, it } from 'vitest'
-import { entryOf } from '../../../src-before/cli/replay/command.ts'
+import { entryOf } from '../../../src/commands/replay/replay.ts'
 
 describe('the entry of --conf', () => {
   const first = { type: 'trestle', mode: 'bridge', mtu: 1400 }

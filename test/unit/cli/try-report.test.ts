@@ -2,8 +2,8 @@
 // The steps of `try` as text and as JSON.
 
 import { expect, it } from 'vitest'
-import type { Step } from '../../../src-before/cli/probe/pods.ts'
-import { exitCodeOf, openReport, stepText } from '../../../src-before/cli/try/inside.ts'
+import type { Step } from '../../../src/commands/probe/pods.ts'
+import { exitCodeOf, openReport, stepText } from '../../../src/commands/try/try-inside.ts'
 
 const ok: Step = { what: 'ADD', target: 'add', outcome: 'ok', detail: 'not shown' }
 const known = { id: 'no-default-route', message: 'the pod has no IPv4 default route' }

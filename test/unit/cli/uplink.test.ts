@@ -2,7 +2,7 @@
 // The addresses that `try` uses for its own uplink.
 
 import { expect, it } from 'vitest'
-import { uplinkApartFrom } from '../../../src-before/cli/try/lab.ts'
+import { uplinkApartFrom } from '../../../src/commands/try/lab.ts'
 
 it.each([
   [[], '198.51.100.2', '2001:db8:ffff::2'],

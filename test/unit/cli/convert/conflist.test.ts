@@ -5,10 +5,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { convert } from '../../../../src-before/cli/convert/convert.ts'
-import { readNetworkList, requestConf } from '../../../../src-before/cli/node/list.ts'
-import { readInvocation } from '../../../../src-before/cni/invocation.ts'
-import { readConfig } from '../../../../src-before/config/config.ts'
+import { readCall } from '../../../../src/cni/call.ts'
+import { convert } from '../../../../src/commands/convert/convert.ts'
+import { readNetworkList, requestConf } from '../../../../src/commands/network-list.ts'
+import { readConfig } from '../../../../src/config/read-config.ts'
 import { runCli } from '../../../support/collect.ts'
 import { publicLists } from './public-lists.ts'
 
@@ -27,7 +27,7 @@ function asRead(text: string, capabilityArgs = {}) {
   const [first] = network.plugins
   if (first === undefined) throw new Error('no plugin')
   const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'c', CNI_NETNS: '/run/netns/c', CNI_IFNAME: 'eth0' }
-  return readConfig(JSON.stringify(requestConf(network, first, { capabilityArgs })), readInvocation(env))
+  return readConfig(JSON.stringify(requestConf(network, first, { capabilityArgs })), readCall(env))
 }
 
 describe('convert', () => {

@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { CriError, openCri } from '../../../../src-before/cli/cri/client.ts'
+import { CriError, openCri } from '../../../../src/commands/runtimes/cri-client.ts'
 
 describe('CRI client', () => {
   let dir: string

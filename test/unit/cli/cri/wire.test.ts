@@ -2,7 +2,7 @@
 // The message tables: bytes as the protobuf encoding guide gives them, and every message back as it went in.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { bool, decode, encode, int32, many, one, string, stringMap } from '../../../../src-before/cli/cri/wire.ts'
+import { bool, decode, encode, int32, many, one, string, stringMap } from '../../../../src/commands/runtimes/wire.ts'
 import { bytes, int64, strings } from '../../../support/cri.ts'
 
 const inner = { text: string(1), number: int32(2) }

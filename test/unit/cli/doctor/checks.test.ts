@@ -2,7 +2,7 @@
 // The findings of doctor: each has texts, none has the id of another matter, and `trestle explain` knows all.
 
 import { expect, it } from 'vitest'
-import { ownDiagnoses } from '../../../../src-before/cli/doctor/command.ts'
+import { ownDiagnoses } from '../../../../src/commands/doctor/doctor.ts'
 import { runCli } from '../../../support/collect.ts'
 
 it('has texts for each, and explain has the same', async () => {

@@ -2,7 +2,7 @@
 // The address that stands for everybody beyond the node: no route but a default one leads to it.
 
 import { expect, it } from 'vitest'
-import { farSender } from '../../../../src-before/cli/doctor/kernel.ts'
+import { farSender } from '../../../../src/commands/doctor/kernel.ts'
 
 it.each<[string, readonly string[], string | undefined]>([
   ['a range for documentation as a rule', ['0.0.0.0/0', '10.1.0.0/16', '::/0'], '203.0.113.77'],

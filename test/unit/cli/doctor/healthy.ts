@@ -7,7 +7,7 @@ import type {
   PluginFacts,
   RuntimeFacts,
   StateFacts,
-} from '../../../../src-before/cli/doctor/facts.ts'
+} from '../../../../src/commands/doctor/facts.ts'
 
 export const runtime: RuntimeFacts = {
   name: 'containerd',

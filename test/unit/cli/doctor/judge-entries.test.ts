@@ -2,10 +2,10 @@
 // What doctor says of firewalls that pods meet before they are forwarded, and on their way to the node.
 
 import { describe, expect, it } from 'vitest'
-import type { FirewallFacts, NodeFacts } from '../../../../src-before/cli/doctor/facts.ts'
-import { judge } from '../../../../src-before/cli/doctor/judge.ts'
-import { ruleOfPods } from '../../../../src-before/cli/doctor/kernel.ts'
-import { readIptablesMatches, readNftMatches } from '../../../../src-before/cli/doctor/rule-matches.ts'
+import type { FirewallFacts, NodeFacts } from '../../../../src/commands/doctor/facts.ts'
+import { judge } from '../../../../src/commands/doctor/judge.ts'
+import { ruleOfPods } from '../../../../src/commands/doctor/kernel.ts'
+import { readIptablesMatches, readNftMatches } from '../../../../src/commands/doctor/rule-matches.ts'
 import { readIptablesRules } from '../../../../src-before/tools/iptables.ts'
 import { healthy, kernel } from './healthy.ts'
 

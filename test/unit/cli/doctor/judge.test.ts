@@ -12,10 +12,10 @@ import type {
   NodeFacts,
   StateFacts,
   TailPlace,
-} from '../../../../src-before/cli/doctor/facts.ts'
-import { judge } from '../../../../src-before/cli/doctor/judge.ts'
-import { keptSettings } from '../../../../src-before/cli/doctor/kernel.ts'
-import { readIptablesMatches, readNftMatches, within } from '../../../../src-before/cli/doctor/rule-matches.ts'
+} from '../../../../src/commands/doctor/facts.ts'
+import { judge } from '../../../../src/commands/doctor/judge.ts'
+import { keptSettings } from '../../../../src/commands/doctor/kernel.ts'
+import { readIptablesMatches, readNftMatches, within } from '../../../../src/commands/doctor/rule-matches.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)

@@ -4,8 +4,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { keptSettings } from '../../../../src-before/cli/doctor/kernel.ts'
-import { errorsIn, readLog } from '../../../../src-before/cli/doctor/log.ts'
+import { keptSettings } from '../../../../src/commands/doctor/kernel.ts'
+import { errorsIn, readLog } from '../../../../src/commands/doctor/log.ts'
 
 let root: string
 beforeEach(() => {

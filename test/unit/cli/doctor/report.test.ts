@@ -2,10 +2,10 @@
 // The report on a screen: no line of ours is longer than it, but for commands to paste, and colour says how bad it is.
 
 import { expect, it } from 'vitest'
-import type { PodFacts } from '../../../../src-before/cli/doctor/facts.ts'
-import { judge } from '../../../../src-before/cli/doctor/judge.ts'
-import { type Report, reportText } from '../../../../src-before/cli/doctor/report.ts'
-import { findingOf } from '../../../../src-before/cli/shell/findings.ts'
+import { type Report, reportText } from '../../../../src/commands/doctor/doctor-report.ts'
+import type { PodFacts } from '../../../../src/commands/doctor/facts.ts'
+import { judge } from '../../../../src/commands/doctor/judge.ts'
+import { findingOf } from '../../../../src/commands/findings.ts'
 import { healthy } from './healthy.ts'
 
 const pod: PodFacts = {

@@ -2,8 +2,8 @@
 // Which pods the node has a way to, and which leave by the node: their routes and their MTU are compared with its own.
 
 import { expect, it } from 'vitest'
-import { routedEnds } from '../../../../src-before/cli/doctor/kernel.ts'
-import { leavesByNode } from '../../../../src-before/cli/doctor/state.ts'
+import { routedEnds } from '../../../../src/commands/doctor/kernel.ts'
+import { leavesByNode } from '../../../../src/commands/doctor/state.ts'
 import type { AttachmentRecord } from '../../../../src-before/model/record.ts'
 
 const ips = [{ address: '10.1.0.2/24' }, { address: 'fd00::2/64' }]

@@ -7,7 +7,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { diagnosis } from '../../../../src-before/catalogue/diagnosis.ts'
+import { diagnosis } from '../../../../src/catalogue/diagnosis.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const clearHostLocal = diagnosis('host-local-full').run ?? ''

@@ -3,7 +3,7 @@
 // taken for trestle's; and what was recognised and what was not is told.
 
 import { describe, expect, it } from 'vitest'
-import { recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { recognise } from '../../../../src/commands/explain/recognise.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const roles = (text: string) => recognise(text).errors.map(({ id, role }) => `${id} ${role}`)

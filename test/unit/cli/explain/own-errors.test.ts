@@ -3,8 +3,8 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { diagnoses, isKnownError } from '../../../../src-before/catalogue/diagnosis.ts'
-import { ownErrors, recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
+import { ownErrors, recognise } from '../../../../src/commands/explain/recognise.ts'
 import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src-before/cni/error.ts'
 import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src-before/cni/error-code.ts'
 import { runCli } from '../../../support/collect.ts'

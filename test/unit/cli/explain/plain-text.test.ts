@@ -2,7 +2,7 @@
 // What events, journals, JSON and Markdown do to an error text, undone.
 
 import { expect, it } from 'vitest'
-import { plainText } from '../../../../src-before/cli/explain/recognise.ts'
+import { plainText } from '../../../../src/commands/explain/recognise.ts'
 
 it.each([
   ['typographic quotes', '\u201ca\u201d \u2018b\u2019', `"a" 'b'`],

@@ -7,8 +7,8 @@
 import { createHash } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { diagnoses, isKnownError } from '../../../../src-before/catalogue/diagnosis.ts'
-import { recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
+import { recognise } from '../../../../src/commands/explain/recognise.ts'
 import { causesOf, formsOf, namedIn, table } from './texts.ts'
 
 /** A text with its thread; `ids`: the explanations that are right, `a|b` where there are two. */

@@ -2,8 +2,8 @@
 // Errors as kubelet, the runtimes and the kernel print them, and what `trestle explain` makes of them.
 
 import { describe, expect, it } from 'vitest'
-import { diagnoses, isKnownError } from '../../../../src-before/catalogue/diagnosis.ts'
-import { recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
+import { recognise } from '../../../../src/commands/explain/recognise.ts'
 import { runCli } from '../../../support/collect.ts'
 import { idsOfFamily } from '../../../support/ids.ts'
 

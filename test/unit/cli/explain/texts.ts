@@ -2,7 +2,7 @@
 // Tables of pasted texts, and the forms in which people paste one.
 
 import { readFileSync } from 'node:fs'
-import { recognise } from '../../../../src-before/cli/explain/recognise.ts'
+import { recognise } from '../../../../src/commands/explain/recognise.ts'
 
 /** The rows of a table beside this file, by their columns; # begins a remark. */
 export function table(name: string): readonly (readonly string[])[] {

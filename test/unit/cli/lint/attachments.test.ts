@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { lintFile } from '../../../../src-before/cli/lint/attachments.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
+import { lintFile } from '../../../../src/commands/lint/attachments.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])

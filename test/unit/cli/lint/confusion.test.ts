@@ -2,8 +2,8 @@
 // Fault by fault: a file that has just this one gives the id of just this one, and the file without it gives none.
 
 import { describe, expect, it } from 'vitest'
-import { lintText } from '../../../../src-before/cli/lint/file.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
+import { lintText } from '../../../../src/commands/lint/file.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 import { idsOfFamily } from '../../../support/ids.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])

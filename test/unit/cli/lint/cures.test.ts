@@ -2,8 +2,8 @@
 // What lint tells to do, and why: nothing that breaks what works, and nothing that is not the case.
 
 import { describe, expect, it } from 'vitest'
-import { lintText } from '../../../../src-before/cli/lint/file.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
+import { lintText } from '../../../../src/commands/lint/file.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])
 

@@ -5,10 +5,10 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { lintDirectory } from '../../../../src-before/cli/lint/directory.ts'
-import { choicesText } from '../../../../src-before/cli/lint/directory-findings.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
-import type { NodeRuntime } from '../../../../src-before/cli/node/runtimes.ts'
+import { lintDirectory } from '../../../../src/commands/lint/directory.ts'
+import { choicesText } from '../../../../src/commands/lint/directory-findings.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
+import type { NodeRuntime } from '../../../../src/commands/runtimes/node-runtimes.ts'
 import { runCli } from '../../../support/collect.ts'
 import { idsNamedIn } from '../../../support/ids.ts'
 
@@ -262,6 +262,6 @@ it('the report ends with who uses what, and JSON has the same', async () => {
 
 it('has a test here for every check of a directory but the one that needs containerd', () => {
   const text = readFileSync(new URL(import.meta.url), 'utf8')
-  const ids = [...idsNamedIn('src-before/cli/lint/directory*.ts')].filter((id) => id !== 'dir-not-watched')
+  const ids = [...idsNamedIn('src/commands/lint/directory*.ts')].filter((id) => id !== 'dir-not-watched')
   expect(ids.filter((id) => !text.includes(`'${id}`))).toEqual([])
 })

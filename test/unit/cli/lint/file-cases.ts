@@ -142,9 +142,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   [
     'values that cannot be: the first one, at which ADD stops',
     list({ ...net, bridge: 'a b', nonMasqueradeCIDRs: ['x'] }),
-    [
-      'invalid-value "bridge" bridge: "a b" is not a bridge name: interface name contains / or : or whitespace characters',
-    ],
+    ['invalid-value "x" nonMasqueradeCIDRs[0]: "x" is not a prefix in CIDR notation'],
   ],
   [
     'a range with host bits',
@@ -199,6 +197,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     list({ mode: 'host-device', device: 'eth1', macvlanMode: 'vepa', ipMasq: true }),
     [
       'no-effect "macvlanMode" macvlanMode has no effect: with mode host-device it is not read',
+      'invalid-value "ipMasq" ipMasq: needs addresses, and there is no ipam',
       'no-effect "ipMasq" ipMasq has no effect: with mode host-device it is not read',
     ],
   ],

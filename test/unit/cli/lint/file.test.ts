@@ -5,9 +5,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { lintText } from '../../../../src-before/cli/lint/file.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
-import type { Finding } from '../../../../src-before/cli/shell/findings.ts'
+import type { Finding } from '../../../../src/commands/findings.ts'
+import { lintText } from '../../../../src/commands/lint/file.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 import { idsNamedIn, idsOfFamily } from '../../../support/ids.ts'
 import { cases, upstream } from './file-cases.ts'
@@ -56,8 +56,8 @@ describe('lint of a file', () => {
       [...cases, ...otherCases, ...upstreamCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])),
     )
     // Of a directory, of runtimes, of attachments, of the node: these have tests of their own.
-    const others = '{directory*,runtimes,attachments,node,programs,yaml,source,predict,linted,command}'
-    const elsewhere = idsNamedIn(`src-before/cli/lint/${others}.ts`)
+    const others = '{directory*,runtime-directories,attachments,node,programs,yaml,source,predict,linted,lint}'
+    const elsewhere = idsNamedIn(`src/commands/lint/${others}.ts`)
     const missing = idsOfFamily('lint').filter((id) => !seen.has(id) && !elsewhere.has(id))
     expect(missing).toEqual([])
   })

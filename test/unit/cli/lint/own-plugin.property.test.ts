@@ -3,10 +3,10 @@
 
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { PluginEntry } from '../../../../src-before/cli/lint/list.ts'
-import { readOwn } from '../../../../src-before/cli/lint/own-plugin.ts'
-import { CniError } from '../../../../src-before/cni/error.ts'
-import { readConfig } from '../../../../src-before/config/config.ts'
+import { CniError } from '../../../../src/cni/errors.ts'
+import type { PluginEntry } from '../../../../src/commands/lint/list.ts'
+import { readOwn } from '../../../../src/commands/lint/own-plugin.ts'
+import { readConfig } from '../../../../src/config/read-config.ts'
 import { callOf } from '../call.ts'
 
 const text = fc.constantFrom(

@@ -5,8 +5,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { lintText } from '../../../../src-before/cli/lint/file.ts'
-import { formatProblem, openPrograms } from '../../../../src-before/cli/lint/programs.ts'
+import { lintText } from '../../../../src/commands/lint/file.ts'
+import { formatProblem, openPrograms } from '../../../../src/commands/lint/programs.ts'
 
 const answering = (...versions: string[]) =>
   `#!/bin/sh\necho '${JSON.stringify({ cniVersion: '1.1.0', supportedVersions: versions })}'\n`

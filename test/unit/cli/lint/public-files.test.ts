@@ -2,9 +2,9 @@
 // Files of public projects and issues: no error and no warning on a good one, the fault on a faulty one, and nothing else.
 
 import { describe, expect, it } from 'vitest'
-import { lintFile } from '../../../../src-before/cli/lint/attachments.ts'
-import { lintText } from '../../../../src-before/cli/lint/file.ts'
-import { openPrograms } from '../../../../src-before/cli/lint/programs.ts'
+import { lintFile } from '../../../../src/commands/lint/attachments.ts'
+import { lintText } from '../../../../src/commands/lint/file.ts'
+import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 import { publicLists } from '../convert/public-lists.ts'
 import { faultyFiles, goodFiles, type PublicFile } from './public-files.ts'
 

@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { look } from '../../../../src-before/cli/lint/command.ts'
-import { choicesText } from '../../../../src-before/cli/lint/directory-findings.ts'
-import { predict } from '../../../../src-before/cli/lint/predict.ts'
+import { choicesText } from '../../../../src/commands/lint/directory-findings.ts'
+import { look } from '../../../../src/commands/lint/lint.ts'
+import { predict } from '../../../../src/commands/lint/predict.ts'
 import {
   otherBinDirs,
   runtimeFindings,
@@ -15,8 +15,8 @@ import {
   targetOf,
   targetsOf,
   unusedDirectory,
-} from '../../../../src-before/cli/lint/runtimes.ts'
-import type { NodeRuntime } from '../../../../src-before/cli/node/runtimes.ts'
+} from '../../../../src/commands/lint/runtime-directories.ts'
+import type { NodeRuntime } from '../../../../src/commands/runtimes/node-runtimes.ts'
 import { idsNamedIn } from '../../../support/ids.ts'
 
 const containerd: NodeRuntime = {
@@ -92,7 +92,9 @@ describe('what is found about runtimes', () => {
   })
 
   it('has a case for each check', () => {
-    expect(cases.map(([id]) => id).toSorted()).toEqual([...idsNamedIn('src-before/cli/lint/runtimes.ts')].toSorted())
+    expect(cases.map(([id]) => id).toSorted()).toEqual(
+      [...idsNamedIn('src/commands/lint/runtime-directories.ts')].toSorted(),
+    )
   })
 
   it('is nothing of a runtime that runs as its files say, or whose files may not be read', () => {

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { methods } from '../../../../src-before/cli/cri/client.ts'
-import { encode } from '../../../../src-before/cli/cri/wire.ts'
-import { askCrio, askSocket } from '../../../../src-before/cli/node/ask-runtime.ts'
+import { askCrio, askSocket } from '../../../../src/commands/runtimes/ask-runtime.ts'
+import { methods } from '../../../../src/commands/runtimes/cri-client.ts'
+import { encode } from '../../../../src/commands/runtimes/wire.ts'
 
 let dir: string
 beforeEach(async () => {

@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { flagOf, processesOf } from '../../../../src-before/cli/node/processes.ts'
-import { containerdFiles, crioFiles } from '../../../../src-before/cli/node/runtime-settings.ts'
-import { readWithImports } from '../../../../src-before/cli/node/toml-file.ts'
+import { flagOf, processesOf } from '../../../../src/commands/runtimes/processes.ts'
+import { containerdFiles, crioFiles } from '../../../../src/commands/runtimes/runtime-settings.ts'
+import { readWithImports } from '../../../../src/commands/runtimes/toml-file.ts'
 
 let root: string
 beforeEach(async () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files and answers of runtimes say of CNI: texts as containerd, CRI-O, k3s and others write them.
 import { describe, expect, it } from 'vitest'
-import { flagOf } from '../../../../src-before/cli/node/processes.ts'
+import { flagOf } from '../../../../src/commands/runtimes/processes.ts'
 import {
   containerdAddress,
   containerdSettings,
@@ -9,8 +9,8 @@ import {
   editOf,
   hasCri,
   statusSettings,
-} from '../../../../src-before/cli/node/runtime-settings.ts'
-import { merged, TomlError, tableOf } from '../../../../src-before/cli/node/toml-file.ts'
+} from '../../../../src/commands/runtimes/runtime-settings.ts'
+import { merged, TomlError, tableOf } from '../../../../src/commands/runtimes/toml-file.ts'
 
 const table = (text: string) => tableOf(text, 'config.toml')
 const usual = { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], maxConfNum: 1 }

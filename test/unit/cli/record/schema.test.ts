@@ -3,7 +3,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { publishedRecordSchema } from '../../../../src-before/commands/record/schema.ts'
+import { publishedRecordSchema } from '../../../../src/commands/record/record-schema.ts'
 
 const page = 'docs/record.schema.json'
 

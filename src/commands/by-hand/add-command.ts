@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle add`: attaches a pod to a network by hand. A failed ADD is followed by DEL, as runtimes do.
+
+import { bareAddress } from '../../cni/addresses.ts'
+import { CniError, toCniError } from '../../cni/errors.ts'
+import { type Result, readResult } from '../../cni/results.ts'
+import { type Command, exitCode, type Input } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import { type Attachment, addList, delList, type Runtime } from '../network-list.ts'
+import { print } from '../output.ts'
+import { capabilityOptions } from '../pod-options.ts'
+import { requireRoot } from '../self.ts'
+import { tableText } from '../table.ts'
+import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from './asked.ts'
+import { forgetAttachment, keepAttachment } from './libcni-cache.ts'
+import type { Network } from './network.ts'
+import { openRunners, printFailure, type Runners, runtimeFor, tellNotInstalled } from './plugin-calls.ts'
+import { attachmentsOf, containerIdOf, inodeOf, isThere, makePod, type Pod, refuseForeign, removePod } from './pod.ts'
+
+export const addCommand: Command = {
+  name: 'add',
+  words: 'NET POD',
+  maxWords: 2,
+  summary: 'attach a pod to a network by hand, and make the pod if there is none',
+  description: [
+    'Runs ADD of every plugin of the network NET, of any make, in the network namespace POD. NET is the name of a',
+    'configuration in /etc/cni/net.d (`trestle nets` lists them). POD is a name, as `ip netns` has it, or an absolute',
+    'path; add makes a name that is missing, and `trestle del` removes it again. A second network needs an interface',
+    'of its own: --ifname net1. Results are kept where cnitool keeps them, so each sees those of the other.',
+    'If a plugin fails, add runs DEL, shows cause and cure, and the exit code is 1.',
+    '',
+    'Variables, as of cnitool: NETCONFPATH (directory of configurations), CNI_PATH (directories of plugins; default',
+    '/opt/cni/bin), CAP_ARGS, CNI_ARGS, CNI_IFNAME.',
+  ].join('\n'),
+  options: {
+    ...capabilityOptions,
+    ip: { type: 'string', value: 'ADDRESS', many: true, help: 'ask for addresses, separated by commas or repeated' },
+    mac: { type: 'string', value: 'MAC', help: 'ask for a MAC address' },
+    ...ifNameOption,
+    ...confOption,
+  },
+  examples: [
+    'trestle add pods web --port 8080:80',
+    'trestle add storage web --ifname net1 --ip 10.9.0.7',
+    'trestle add --conf 10-new.conflist /run/netns/web -o json',
+  ],
+  run,
+}
+
+/** What an ADD is about. `isNew`: the namespace is made for it. */
+interface Asked {
+  readonly network: Network
+  readonly pod: Pod
+  readonly attachment: Attachment
+  readonly isNew: boolean
+}
+
+async function run(input: Input): Promise<number> {
+  const { network: find, pod } = networkAndPod(input)
+  requireRoot('add', 'it makes links in network namespaces')
+  const network = find()
+  const asked = askedArgs(input, network.list)
+  const runners = openRunners(input)
+  const runtime = runtimeFor(network.list, runners.run)
+  tellNotInstalled(input, runtime)
+  const isNew = !isThere(pod)
+  refuseForeign(pod)
+  const place = placeFor(pod, askedIfName(input) ?? 'eth0')
+  if (!isNew) await requireFree(runners, pod, place)
+  const about = { network, pod, attachment: { ...place, ...asked }, isNew }
+  // One that another command makes at this moment is not ours to remove.
+  if (isNew) await makePod(runners.undo, pod)
+  try {
+    const result = await addList(runtime, about.attachment)
+    // The first attachment of a namespace that `add` made says so; a later one takes it over.
+    const madeInode = isNew ? inodeOf(place.netns) : attachmentsOf(pod).find((each) => each.madeInode)?.madeInode
+    const kept = { network: network.list.name, ...about.attachment, ...(madeInode === undefined ? {} : { madeInode }) }
+    keepAttachment(kept, network.config, result)
+    return printAdded(input, about, result)
+  } catch (error) {
+    const after = isOfAnother(error) ? [] : await undoAdd(runners, runtime, about)
+    return printFailure(input, error, { command: 'add', on: `ADD of ${network.list.name} in ${pod.word}`, after })
+  }
+}
+
+/** A plugin of trestle has an attachment of these ids that libcni's files do not have: DEL would remove that. */
+function isOfAnother(error: unknown): boolean {
+  return error instanceof CniError && (error.id === 'already-attached' || error.id === 'attachment-busy')
+}
+
+/** The ids of a new attachment. Throws CniError 103 where the pod has an attachment with this interface. */
+function placeFor(pod: Pod, ifName: string) {
+  const before = attachmentsOf(pod)
+  const netns = before[0]?.netns ?? pod.paths[0]
+  const taken = before.find((each) => each.ifName === ifName)
+  if (taken === undefined) return { containerId: containerIdOf(netns), netns, ifName }
+  const isOver = inodeOf(netns) === undefined
+  const has = isOver ? `an earlier ${pod.word} had ${ifName}` : `${pod.word} has ${ifName} already`
+  const other = isOver ? '' : `; a second network needs another name, like --ifname ${freeName(before)}`
+  throw failureOf('already-attached', `${has}, of network ${taken.network}`, {
+    details: `\`trestle del ${taken.network} ${pod.word}\` removes it${other}`,
+  })
+}
+
+/** Throws CniError 4 where the pod has the interface by another program: the undo of a failed ADD would remove it. */
+async function requireFree({ run }: Runners, pod: Pod, { netns, ifName }: Attachment): Promise<void> {
+  const shown = await run({ file: 'nsenter', args: [`--net=${netns}`, '--', 'ip', 'link', 'show', 'dev', ifName] })
+  if (shown.code !== 0 || ifName === 'lo') return
+  const details = 'use another name, like --ifname net1'
+  throw failureOf('interface-name-taken', `${pod.word} has an interface ${ifName} already`, { details })
+}
+
+/** The first of Multus' names for further networks that is free. */
+function freeName(before: readonly { readonly ifName: string }[]): string {
+  const names = before.map(({ ifName }) => ifName)
+  const numbered = before.map((_, at) => `net${at + 1}`)
+  return numbered.find((name) => !names.includes(name)) ?? `net${before.length + 1}`
+}
+
+/** DEL after a failed ADD, and the end of a namespace that was made for it. Returns lines for people. */
+async function undoAdd({ undo }: Runners, runtime: Runtime, about: Asked): Promise<readonly string[]> {
+  const { network, pod, attachment, isNew } = about
+  const failure = await delList({ ...runtime, run: undo }, attachment, undefined).catch((error: unknown) => error)
+  forgetAttachment({ network: network.list.name, ...attachment })
+  const isGone = isNew && isThere(pod)
+  if (isGone) await removePod(undo, pod)
+  return [
+    failure === undefined
+      ? 'DEL was run: nothing is left of this ADD'
+      : `DEL failed, too: ${toCniError(failure).message}`,
+    ...(isGone ? [`the namespace ${pod.word} that was made for it is gone again`] : []),
+  ]
+}
+
+function printAdded(input: Input, { network, pod, attachment, isNew }: Asked, result: unknown): number {
+  const { containerId, netns, ifName, capabilityArgs } = attachment
+  const addresses = addressesOf(readResult(result, '0.1.0'))
+  const [first = ['-', '-'], ...others] = addresses.map(({ address, gateway = '-' }) => [address, gateway])
+  const name = network.list.name
+  const rows = [[pod.word, name, ifName, ...first], ...others.map((row) => ['', '', '', ...row])]
+  const made = `made the namespace ${netns}; \`trestle del ${name} ${pod.word}\` removes it with its last network`
+  const lines = [...portLines(capabilityArgs, addresses), ...(isNew ? [made] : [])]
+  const table = tableText(['POD', 'NETWORK', 'INTERFACE', 'ADDRESS', 'GATEWAY'], rows)
+  const document = { network: name, pod: pod.word, netns, containerId, ifName, madeNamespace: isNew, result }
+  const text = [table, ...lines.map((line) => `${line}\n`)].join('')
+  return print(input, { command: 'add', document, text, code: exitCode.fine })
+}
+
+/** The addresses of the pod in a result. */
+export function addressesOf({ interfaces, ips }: Result): Result['ips'] {
+  return ips.filter(({ interface: at }) => at === undefined || Boolean(interfaces[at]?.sandbox))
+}
+
+function portLines(capabilityArgs: Attachment['capabilityArgs'], addresses: Result['ips']): readonly string[] {
+  const mappings = capabilityArgs?.['portMappings']
+  if (!Array.isArray(mappings)) return []
+  const to = addresses.map(({ address }) => bareAddress(address)).join(' and ')
+  return (mappings as readonly Readonly<Record<string, unknown>>[]).map((mapping) => {
+    const { hostPort, containerPort, protocol, hostIP } = mapping
+    return `port ${hostPort}/${protocol ?? 'tcp'} of ${hostIP || 'this node'} leads to port ${containerPort} of ${to}`
+  })
+}

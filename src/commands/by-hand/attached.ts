@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attachment that exists: found by network and pod in libcni's cache, checked, and removed.
+
+import { atLeast, isSupported, writeResult } from '../../cni/results.ts'
+import type { Run } from '../../process/runner.ts'
+import type { Input } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import { type Attachment, delList, type NetworkList, readNetworkList } from '../network-list.ts'
+import { askedIfName, networkAndPod } from './asked.ts'
+import { type CachedAttachment, forgetAttachment, hasEntry } from './libcni-cache.ts'
+import { runtimeFor } from './plugin-calls.ts'
+import { attachmentsOf, containerIdOf, inodeOf, isByHand, isThere, type Pod, refuseForeign, removePod } from './pod.ts'
+
+/** An attachment with the list that made it, and the result of its ADD for prevResult. */
+export interface Attached {
+  readonly list: NetworkList
+  readonly pod: Pod
+  readonly attachment: Attachment
+  readonly prevResult: unknown
+  readonly madeInode?: number
+}
+
+/**
+ * The attachment that a command names; undefined where the pod has none. Throws CniError 7 where it has several, 4 where it
+ * is a runtime's.
+ */
+export function attachedBy(input: Input): Attached | undefined {
+  const { network: find, pod, name = find().list.name } = networkAndPod(input)
+  const ifName = askedIfName(input)
+  isThere(pod)
+  refuseForeign(pod)
+  const ofPod = attachmentsOf(pod).filter(isByHand)
+  const [found, other] = ofPod.filter((each) => each.network === name && (ifName ?? each.ifName) === each.ifName)
+  if (found !== undefined && other !== undefined) {
+    const names = ofPod.filter(({ network }) => network === name).map((each) => each.ifName)
+    throw failureOf('not-attached', `${pod.word} has ${name} several times: add --ifname ${names.join(' or ')}`)
+  }
+  if (found !== undefined) {
+    // The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since.
+    const isOfFile = found.list === undefined || input.values['conf'] !== undefined
+    return attachedOf(isOfFile ? find().list : readNetworkList(JSON.stringify(found.list)), pod, found)
+  }
+  const key = { network: name, containerId: containerIdOf(pod.paths[0]), ifName: ifName ?? 'eth0' }
+  if (!hasEntry(key)) return undefined
+  // An entry that cannot be read.
+  const attachment = { containerId: key.containerId, netns: pod.paths[0], ifName: key.ifName }
+  return { list: find().list, pod, attachment, prevResult: undefined }
+}
+
+export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment): Attached {
+  const { containerId, netns, ifName, args, capabilityArgs, result, madeInode } = cached
+  const hasPrevious = isSupported(list.cniVersion) && atLeast(list.cniVersion, '0.4.0')
+  const prevResult: unknown = hasPrevious ? JSON.parse(writeResult(result, list.cniVersion)) : undefined
+  const attachment = { containerId, netns, ifName, args, capabilityArgs }
+  return { list, pod, attachment, prevResult, ...(madeInode === undefined ? {} : { madeInode }) }
+}
+
+/** Runs DEL, and forgets the attachment. Returns whether the namespace went, too: made by `add`, and without others. */
+export async function detach(run: Run, { list, pod, attachment, prevResult, madeInode }: Attached): Promise<boolean> {
+  await delList(runtimeFor(list, run), attachment, prevResult)
+  forgetAttachment({ network: list.name, ...attachment })
+  const isLast = attachmentsOf(pod).length === 0
+  if (!isLast || madeInode === undefined || inodeOf(pod.paths[0]) !== madeInode) return false
+  await removePod(run, pod)
+  return true
+}

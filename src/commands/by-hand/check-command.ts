@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle check` and `trestle status`: what plugins say of an attachment, and of their readiness.
+
+import { type Command, exitCode, type Input, UsageError } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import { checkList, statusList } from '../network-list.ts'
+import { print } from '../output.ts'
+import { requireRoot } from '../self.ts'
+import { confOption, ifNameOption, networkAndPod } from './asked.ts'
+import { attachedBy } from './attached.ts'
+import { networkNamed, networkOfFile } from './network.ts'
+import { openRunners, printFailure, requireVerb, runtimeFor } from './plugin-calls.ts'
+import { attachmentsOf, type Pod } from './pod.ts'
+
+export const checkCommand: Command = {
+  name: 'check',
+  words: 'NET POD',
+  maxWords: 2,
+  summary: "ask a network's plugins whether a pod still is as they made it",
+  description: [
+    'Runs CHECK of every plugin with the list and the result that were kept at ADD, by `trestle add` or by cnitool.',
+    'Exit code 1: a plugin says that the pod differs.',
+  ].join('\n'),
+  options: { ...ifNameOption, ...confOption },
+  examples: ['trestle check pods web', 'trestle check storage web -o json'],
+  run: check,
+}
+
+async function check(input: Input): Promise<number> {
+  requireRoot('check', 'it looks into network namespaces')
+  const found = attachedBy(input)
+  if (found === undefined) throw notAttached(networkAndPod(input).pod)
+  const { list, pod, attachment, prevResult } = found
+  const document = { network: list.name, pod: pod.word, ifName: attachment.ifName, isDisabled: list.disableCheck }
+  requireVerb(list, 'CHECK', '0.4.0')
+  const text = list.disableCheck ? 'not checked: the network has disableCheck' : 'as its ADD made it'
+  try {
+    if (!list.disableCheck) await checkList(runtimeFor(list, openRunners(input).run), attachment, prevResult)
+    const line = `${pod.word}, ${attachment.ifName} of network ${list.name}: ${text}\n`
+    return print(input, { command: 'check', document, text: line, code: exitCode.fine })
+  } catch (error) {
+    return printFailure(input, error, { command: 'check', on: `CHECK of ${list.name} in ${pod.word}` })
+  }
+}
+
+function notAttached(pod: Pod) {
+  const names = attachmentsOf(pod).map(({ network, ifName }) => `${network} (${ifName})`)
+  const has = names.length === 0 ? 'it has no network by hand' : `it has ${names.join(', ')}`
+  return failureOf('not-attached', `${pod.word} is not attached: ${has}`, {
+    details: '`trestle nets` lists the attachments by hand; nothing was run',
+  })
+}
+
+export const statusCommand: Command = {
+  name: 'status',
+  words: 'NET',
+  maxWords: 1,
+  summary: "ask a network's plugins whether they are ready for pods",
+  description: [
+    'Runs STATUS of every plugin of the network, which came with CNI 1.1.0. Exit code 1: a plugin is not ready; 3: it',
+    'is not in CNI_PATH, or could not be asked.',
+    '`trestle doctor` looks at the whole node.',
+  ].join('\n'),
+  options: confOption,
+  examples: ['trestle status pods', 'trestle status --conf 10-new.conflist'],
+  run: status,
+}
+
+async function status(input: Input): Promise<number> {
+  const { words, values } = input
+  const file = values['conf'] as string | undefined
+  const [name] = words
+  if ((name === undefined) === (file === undefined)) throw new UsageError('name a network, or use --conf FILE')
+  requireRoot('status', 'it asks plugins as a runtime does')
+  const network = file === undefined ? networkNamed(name ?? '') : networkOfFile(file)
+  const { list } = network
+  requireVerb(list, 'STATUS', '1.1.0')
+  try {
+    await statusList(runtimeFor(list, openRunners(input).run, 'installed'))
+    const types = list.plugins.map(({ type }) => type)
+    const text = `network ${list.name} is ready for pods: ${types.join(', ')}\n`
+    return print(input, {
+      command: 'status',
+      document: { network: list.name, plugins: types },
+      text,
+      code: exitCode.fine,
+    })
+  } catch (error) {
+    return printFailure(input, error, { command: 'status', on: `STATUS of ${list.name}` })
+  }
+}

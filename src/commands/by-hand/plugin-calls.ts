@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plugins as a person starts them, and their failures as `explain` tells them.
+
+import { messageWithId, toCniError } from '../../cni/errors.ts'
+import { defined } from '../../cni/json.ts'
+import { atLeast, type CniVersion, isSupported } from '../../cni/results.ts'
+import { nowMs } from '../../process/clock.ts'
+import type { Run } from '../../process/runner.ts'
+import { runnerUntil } from '../../process/runner.ts'
+import { exitCode, type Input } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import { findingOf, findingText } from '../findings.ts'
+import { missingPlugins, type NetworkList, PluginError, pluginPath, type Runtime } from '../network-list.ts'
+import { print } from '../output.ts'
+import { causeOfError } from '../probe/causes.ts'
+
+/** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
+const pluginMs = 120_000
+
+/** After a signal `run` rejects, when its program has ended by itself, and `undo` does not. */
+export interface Runners {
+  readonly run: Run
+  readonly undo: Run
+}
+
+export function openRunners({ output }: Pick<Input, 'output'>): Runners {
+  let signal: string | undefined
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => (signal ??= name))
+  const undo: Run = async (command) => {
+    const ran = await runnerUntil({ endsAtMs: nowMs() + pluginMs })(command)
+    if (ran.code === 0 && ran.stderr !== '') output.err(ran.stderr)
+    return ran
+  }
+  const refuseEnded = () => {
+    if (signal !== undefined) throw failureOf('call-interrupted', `ended by ${signal}`)
+  }
+  const run: Run = async (command) => {
+    refuseEnded()
+    const ran = await undo(command)
+    refuseEnded()
+    return ran
+  }
+  return { run, undo }
+}
+
+/**
+ * The plugins of a network, with this process's environment, as libcni starts them. `own`: the source of trestle
+ * itself. Throws CniError 105 when a plugin is missing.
+ */
+export function runtimeFor(list: NetworkList, run: Run, own: 'installed' | 'either' = 'either'): Runtime {
+  const cniPath = pluginPath()
+  const [missing] = missingPlugins({ network: list, cniPath, own })
+  if (missing !== undefined) {
+    const details = 'set CNI_PATH to the directories of the plugins'
+    throw failureOf('plugin-missing', `the plugin "${missing}" is not in ${cniPath}`, { details })
+  }
+  return { run, network: list, cniPath, own, env: defined(process.env) as Record<string, string> }
+}
+
+/** Says on stderr that a runtime would not find a plugin for which this program stands in. */
+export function tellNotInstalled({ output }: Pick<Input, 'output'>, { network, cniPath }: Runtime): void {
+  const [missing] = missingPlugins({ network, cniPath, own: 'installed' })
+  if (missing !== undefined)
+    output.err(
+      `trestle: "${missing}" is not in ${cniPath}: this program runs in its place; a runtime's ADD would fail\n`,
+    )
+}
+
+/** Throws CniError 1 where the network's version does not have the verb. */
+export function requireVerb(list: NetworkList, verb: string, since: CniVersion): void {
+  if (isSupported(list.cniVersion) && atLeast(list.cniVersion, since)) return
+  const details = 'raise cniVersion in the configuration; `trestle lint` names what its plugins speak'
+  const message = `${verb} came with CNI ${since}, and network ${list.name} has cniVersion ${list.cniVersion}`
+  throw failureOf('verb-needs-newer-version', message, { details })
+}
+
+/** A failed call: its verb and object, and lines about its consequences. */
+interface Failed {
+  readonly command: string
+  readonly on: string
+  readonly after?: readonly string[]
+}
+
+/** Prints a failure with its cause and cure. Returns the exit code: 1 where a plugin failed, else 3. */
+export function printFailure(input: Input, thrown: unknown, { command, on, after = [] }: Failed): number {
+  const failure = toCniError(thrown)
+  const { details = '' } = failure
+  const isOfPlugin = failure instanceof PluginError
+  const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
+  const { id, message: consequence } = causeOfError(failure) ?? { id: failure.id, message: undefined }
+  const finding = findingOf({ id, on, message, consequence, severity: 'error' })
+  const look = { hasColour: input.output.hasColour, width: 120 }
+  const said =
+    details === '' ? '' : `           details: ${details.trimEnd().replaceAll('\n', `\n${' '.repeat(20)}`)}\n`
+  const text = `${findingText(finding, look)}${said}${after.map((line) => `${line}\n`).join('')}`
+  const document = {
+    findings: [finding],
+    error: { code: failure.code, msg: message, ...(details === '' ? {} : { details }) },
+    ...(after.length === 0 ? {} : { after }),
+  }
+  const code = isOfPlugin ? exitCode.findings : exitCode.couldNotLook
+  return print(input, { command, document, text, code })
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle explain`: explains an error code, the id of a finding, or a pasted error of kubelet, a runtime or a plugin.
+
+import { type Diagnosis, diagnoses, isErrorId, isKnownError } from '../../catalogue/diagnosis.ts'
+import { type Command, exitCode, type Input } from '../command.ts'
+import { documentOf } from '../findings.ts'
+import { readInputText } from '../input-file.ts'
+import { nearestWord } from '../nearest-word.ts'
+import { print } from '../output.ts'
+import { codeTitle, diagnosisText, publishedOf, recognisedText } from './explanation.ts'
+import { isFailureKept, showLast } from './last.ts'
+import { errorCodes, isEmpty, ownErrors, recognise } from './recognise.ts'
+
+export const explainCommand: Command = {
+  name: 'explain',
+  words: '[CODE, ID or TEXT]',
+  maxWords: 10_000,
+  summary: 'tell what an error means, why it comes and what to do',
+  description: [
+    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
+    'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
+    'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do, and which',
+    'words were recognised. Without CODE: the newest call that failed (trestle last), or all codes',
+    'where none is kept. An unknown code or text: exit code 1.',
+  ].join('\n'),
+  options: { codes: { type: 'boolean', help: 'list all codes' } },
+  examples: [
+    "trestle explain 'cni plugin not initialized'",
+    'trestle explain 101',
+    'trestle explain pool-exhausted',
+    'trestle explain json-syntax',
+    'kubectl describe pod web | trestle explain -',
+  ],
+  run,
+}
+
+type Out = Pick<Input, 'isJson' | 'output'>
+
+function run({ words, values, isJson, output }: Input): number {
+  const out: Out = { isJson, output }
+  const [word] = words
+  if (values['codes'] === true || (word === undefined && !isFailureKept()))
+    return write(exitCode.fine, out, { codes: documents(errorCodes()) }, errorCodes().map(codeTitle).join(''))
+  if (word === undefined) return showLast(out, 'explain')
+  if (word === '-') return explainText(readInputText('-'), out)
+  if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
+  if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
+  const known = diagnoses().get(word)
+  return known === undefined ? explainText(word, out) : explainDiagnosis(known, out)
+}
+
+function write(code: number, out: Out, document: object, text: string): number {
+  return print(out, { command: 'explain', document, text, code })
+}
+
+function documents(all: readonly Diagnosis[]) {
+  return all.map(documentOf)
+}
+
+function explainCode(number: number, out: Out): number {
+  const codes = errorCodes().filter(({ code }) => code === number)
+  const ids = ownErrors().filter(({ code }) => code === number)
+  const document = { codes: documents(codes), ids: documents(ids), findings: ids.map(publishedOf) }
+  const unknown = `${number} is none of trestle's codes; a delegated plugin may use it\n`
+  if (codes.length === 0) return write(exitCode.findings, out, document, unknown)
+  const more = ids.length === 0 ? '' : `  ids: ${ids.map(({ id }) => id).join(', ')}\n`
+  return write(exitCode.fine, out, document, `${codes.map(diagnosisText).join('')}${more}`)
+}
+
+function explainDiagnosis(known: Diagnosis, out: Out): number {
+  const all = documents([known])
+  const ids = isErrorId(known.id) ? { ids: all } : {}
+  const about = isKnownError(known) ? { errors: all } : known.severity === undefined ? {} : { checks: all }
+  return write(exitCode.fine, out, { ...ids, ...about, findings: [publishedOf(known)] }, diagnosisText(known))
+}
+
+function explainText(text: string, out: Out): number {
+  const found = recognise(text)
+  const { codes, own, layers, known, program } = found
+  const document = {
+    errors: found.errors.map((each) => ({ ...documentOf(each), role: each.role, said: each.said })),
+    codes: documents(codes),
+    ids: documents(own),
+    findings: [...own, ...found.errors].map(publishedOf),
+    callers: layers.map(({ who }) => who),
+    recognised: known,
+    program,
+  }
+  if (!isEmpty(found)) return write(exitCode.fine, out, document, recognisedText(found))
+  return write(exitCode.findings, out, document, /\s/.test(text) ? recognisedText(found) : unknownWord(text))
+}
+
+function unknownWord(word: string): string {
+  const meant = nearestWord(word, [...diagnoses().keys()])
+  const hint =
+    meant === undefined ? 'use a number, an id that lint or doctor prints, or the text' : `did you mean "${meant}"?`
+  return `"${word}" is no error code and no id of an error or a finding: ${hint}\n`
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Explanations as text for people, and as findings.
+
+import { type Diagnosis, isErrorId, isKnownError } from '../../catalogue/diagnosis.ts'
+import { type Finding, findingOf } from '../findings.ts'
+import type { Found, Recognised } from './recognise.ts'
+
+const longestQuote = 100
+
+/** True for the diagnosis of a code, whose id is its number. */
+function isCode({ id, code }: Diagnosis): boolean {
+  return id === `code-${code}`
+}
+
+export function codeTitle({ code, meaning }: Diagnosis): string {
+  return `${`${code}`.padStart(4)}  ${meaning}\n`
+}
+
+export function diagnosisText(about: Diagnosis): string {
+  const { id, code, meaning, causes, look, cure, run } = about
+  const [first, ...others] = causes
+  const cause =
+    others.length === 0
+      ? `  cause: ${first}\n`
+      : `  causes, the likely one first:\n${causes.map((each, at) => `    ${at + 1}. ${each}\n`).join('')}`
+  const commands = look.length === 0 ? '' : `  look at:\n${look.map((command) => `    ${command}\n`).join('')}`
+  const findings = isKnownError(about) ? (about.findings ?? []) : []
+  const more = findings.length === 0 ? '' : `  findings that go with it: ${findings.join(', ')}\n`
+  const command = run === undefined ? '' : `    ${run.trimEnd().replaceAll('\n', '\n    ')}\n`
+  const title = `${isCode(about) ? code : id}: ${meaning} (${originOf(about)})\n`
+  return `${title}${cause}${commands}  what to do: ${cure}\n${command}${more}`
+}
+
+/** The programs whose words a diagnosis explains. */
+function originOf(about: Diagnosis): string {
+  const { id, family, severity, code } = about
+  if (isKnownError(about)) return `from ${about.program}`
+  if (isCode(about)) return `code of ${(code ?? 0) < 100 ? 'the CNI specification' : 'trestle'}`
+  const finding = severity === undefined ? [] : [`${severity}, trestle ${family}`]
+  const error = isErrorId(id) ? [`an error of trestle${code === undefined ? '' : `, code ${code}`}`] : []
+  return [...finding, ...error].join('; ')
+}
+
+/** A diagnosis as a finding, with role and words if it was found in a text. */
+export function publishedOf(about: Diagnosis | Found): Finding {
+  const { id, family, code, meaning } = about
+  const on = isKnownError(about) ? about.program : isErrorId(id) ? 'trestle' : `trestle ${family}`
+  const message = isErrorId(id) && code !== undefined ? `code ${code}: ${meaning}` : meaning
+  const found = 'role' in about ? { role: about.role, said: about.said } : {}
+  const severity = isKnownError(about) ? 'error' : about.severity
+  const { group: _, consequence: __, ...finding } = findingOf({ id, severity, on, message, ...found })
+  return finding
+}
+
+/** The analysis as text: causes in full, and messages around them in a line each. */
+export function recognisedText(found: Recognised): string {
+  const { errors, codes, own, layers, known } = found
+  const causes = errors.filter(({ role }) => role === 'cause')
+  const around = errors.filter(({ role }) => role === 'around')
+  const after = errors.filter(({ role }) => role === 'after')
+  // An id replaces its code, since it says more.
+  const otherCodes = codes.filter(({ code }) => !own.some((each) => each.code === code))
+  const blocks = [...own, ...otherCodes, ...causes].map(diagnosisText)
+  const lines = [
+    line('passed on by', layers.map(({ who }) => who).join(' > ')),
+    ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),
+    ...after.map(({ id, meaning }) => `said after it, while cleaning up: ${id}: ${meaning}\n`),
+    line('recognised', known.map(quoted).join(', ')),
+  ]
+  if (blocks.length === 0) blocks.push(unknownText(found))
+  return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
+}
+
+/** The line for a text without a known error: its innermost plugin, else the program that printed it. */
+function unknownText({ layers, program }: Recognised): string {
+  const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))?.who
+  if (plugin !== undefined) return `not known here; it is of ${plugin}: its log, and that of its agent, tell more\n`
+  return program === undefined ? 'not known here\n' : `not known here; it is of ${program}: its log tells more\n`
+}
+
+function line(title: string, text: string): string {
+  return text === '' ? '' : `${title}: ${text}\n`
+}
+
+function quoted(text: string): string {
+  const oneLine = text.replace(/\s+/g, ' ')
+  return `"${oneLine.length > longestQuote ? `${oneLine.slice(0, longestQuote)}…` : oneLine}"`
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A finding of lint, doctor, explain or try: a diagnosis of the catalogue with its place and observation, as text and
+// as JSON.
+
+import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../catalogue/diagnosis.ts'
+import { oneLine } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
+import { exitCode as exitCodes, type Input, UsageError } from './command.ts'
+import type { Finding } from './document-schema.ts'
+import { nearestWord } from './nearest-word.ts'
+import { print, rowsOf } from './output.ts'
+
+export type { Finding }
+
+/** A diagnosis and its place. A key that is left out is as the diagnosis says. */
+export type Found = Pick<Finding, 'id' | 'on' | 'message'> & { readonly [K in keyof Finding]?: Finding[K] | undefined }
+
+/** The finding with the texts of its diagnosis. */
+export function findingOf(found: Found): Finding {
+  const { severity = 'error', group, meaning, causes, cure, run } = diagnosis(found.id)
+  const ofDoctor = (found.group ?? group) === undefined ? {} : { group, consequence: meaning }
+  return defined({ severity, ...ofDoctor, cause: causes.join('; or '), cure, run, ...defined(found) }) as Finding
+}
+
+/** A diagnosis as `-o json` has it; `cause`: all causes as one text. */
+export function documentOf(about: Diagnosis): Readonly<Record<string, unknown>> {
+  const { id, code, severity, group, meaning, causes, look, cure, run } = about
+  const { program: who, findings: checks } = isKnownError(about) ? about : {}
+  return { id, who, code, severity, group, meaning, cause: causes.join('; or '), causes, look, cure, run, checks }
+}
+
+/** `--list`: the diagnoses of a command's findings, a line each. */
+export function listDiagnoses(input: Input, command: string, all: readonly Diagnosis[]): number {
+  const lines = all.map(({ id, group, severity = 'error', meaning }) => {
+    const place = group === undefined ? '' : `${group.padEnd(14)} `
+    return `${place}${severity.padEnd(7)}  ${id.padEnd(26)}  ${meaning}\n`
+  })
+  return print(input, {
+    command,
+    document: { checks: all.map(documentOf) },
+    text: lines.join(''),
+    code: exitCodes.fine,
+  })
+}
+
+/** The words of a comma-separated option. Throws UsageError for an unknown word, which would have no effect. */
+export function wordsOf(option: string, value: string | boolean | undefined, known: readonly string[]) {
+  const words = `${value ?? ''}`.split(',').filter((word) => word !== '')
+  const wrong = words.find((word) => !known.includes(word))
+  if (wrong === undefined) return words
+  const meant = nearestWord(wrong, known)
+  throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
+}
+
+/** The layout of a text. `width`: in columns; commands stay on one line. */
+export interface Look {
+  readonly hasColour: boolean
+  readonly width: number
+}
+
+const colours = { error: 31, warning: 33, note: 36, ok: 32, skip: 33, fail: 31 } as const
+
+/** A word in the colour of its severity or outcome. */
+export function painted(word: string, as: keyof typeof colours, { hasColour }: Pick<Look, 'hasColour'>): string {
+  return hasColour ? `\x1b[${colours[as]}m${word}\x1b[0m` : word
+}
+
+/** A finding as text: about a file as compilers print an error, any other as part of a group of the report. */
+export function findingText(finding: Finding, look: Look): string {
+  const { id, severity, on, message, consequence = message, cause, cure, run } = finding
+  const advice = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]
+  if (finding.file !== undefined) return `${placeText(finding, look)}${rowsText(advice, Number.POSITIVE_INFINITY, 7)}`
+  const rows = [`seen:  ${message}`, ...(consequence === message ? [] : [`so:    ${consequence}`]), ...advice]
+  const command = run === undefined ? '' : `${run.trimEnd().replace(/^/gm, '             ')}\n`
+  const head = `  ${painted(severity.padEnd(7), severity, look)}  ${id}: ${oneLine(on)}\n`
+  return `${head}${rowsText(rows, look.width, 11)}${command}`
+}
+
+function placeText({ id, severity, file, line, column, message, excerpt }: Finding, look: Look): string {
+  const name = file === '-' ? '<stdin>' : oneLine(file ?? '')
+  const place = line === undefined ? name : `${name}:${line}:${column}`
+  const [above, below] = excerpt ?? []
+  const lines = excerpt === undefined ? '' : `${`${line}`.padStart(6)} | ${above}\n${' '.repeat(6)} | ${below}\n`
+  return `${place}: ${painted(severity, severity, look)}: ${oneLine(message)} [${id}]\n${lines}`
+}
+
+/** Each line broken between words; further rows stand below the text behind the title of seven columns. */
+function rowsText(lines: readonly string[], width: number, indent: number): string {
+  const broken = lines.map(oneLine).flatMap((line) => {
+    const rows = rowsOf(line.slice(7), Math.max(40, width - indent - 7))
+    return rows.map((row, at) => `${' '.repeat(indent)}${at === 0 ? line.slice(0, 7) : ' '.repeat(7)}${row}\n`)
+  })
+  return broken.join('')
+}
+
+export function countOf(findings: readonly Finding[], severity: Severity): number {
+  return findings.filter((finding) => finding.severity === severity).length
+}
+
+/** A number with its word: `1 error`, `2 errors`. */
+export function counted(number: number, word: string): string {
+  return `${number} ${word}${number === 1 ? '' : 's'}`
+}

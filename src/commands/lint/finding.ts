@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings with their places in the text of a file.
+
+import { keyPathText, printable, quote } from '../../cni/errors.ts'
+import { defined } from '../../cni/json.ts'
+import { type Finding, findingOf as published } from '../findings.ts'
+import { maskedText } from '../record/secrets.ts'
+import type { JsonPlaces } from './json-places.ts'
+import { positionOf } from './json-problems.ts'
+
+/**
+ * The result of a rule. `steps` or `offset`: its place; `cause`, `cure`, `severity`: replace those of the diagnosis.
+ */
+export interface Found {
+  readonly id: string
+  readonly message: string
+  readonly cause?: string
+  readonly cure?: string | undefined
+  readonly severity?: Finding['severity']
+  readonly steps?: readonly Step[]
+  readonly offset?: number
+  /** Points at the value, not at its key. */
+  readonly isAboutValue?: boolean
+  /** It is about an absent key: where keys are misspelt, the misspelling is the finding. */
+  readonly isAbsence?: boolean
+}
+
+export interface Source {
+  readonly file: string
+  readonly text: string
+  readonly root: Readonly<Record<string, unknown>>
+  readonly places: JsonPlaces
+  /** Offsets where 0 replaces a placeholder that is not JSON. */
+  readonly standIns?: readonly number[]
+}
+
+export function findingIn(file: string, { id, message, cause, cure, severity }: Found): Finding {
+  return published({ id, on: file, file, message, cause, cure, severity })
+}
+
+export function findingAt(file: string, text: string, found: Found & { readonly offset: number }): Finding {
+  const { line, column } = positionOf(text, found.offset)
+  return { ...findingIn(file, found), line, column, ...defined({ excerpt: excerptOf(text, line, column) }) }
+}
+
+export function findingAtKey(source: Source, found: Found): Finding {
+  const place = source.places.find(found.steps ?? [])
+  const offset = found.offset ?? (found.isAboutValue ? place.value : (place.key ?? place.value))
+  return findingAt(source.file, source.text, { ...found, offset })
+}
+
+/**
+ * Longer lines are cut, so that the caret is on the screen. None where a secret stands before the caret: findings go
+ * into bug reports.
+ */
+const widest = 100
+
+function excerptOf(text: string, line: number, column: number): [string, string] | undefined {
+  const written = (text.split('\n')[line - 1] ?? '').replace(/\r$/, '')
+  const whole = maskedText(written)
+  if (!whole.startsWith(written.slice(0, column - 1))) return undefined
+  const from = column <= widest ? 0 : column - widest / 2
+  // A tab stays a tab, so that the caret is below its character.
+  const shown = whole.slice(from, from + widest).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '?')
+  const indent = shown.slice(0, column - 1 - from).replace(/[^\t]/g, ' ')
+  return [shown, `${indent.padEnd(column - 1 - from)}^`]
+}
+
+/** A key, or an index of a list. */
+export type Step = string | number
+
+/** `plugins[0].ipam.subnet`, control characters escaped. */
+export function keyPathOf(steps: readonly Step[]): string {
+  return printable(keyPathText(steps)).replaceAll('\n', '\\n')
+}
+
+export function shown(value: unknown): string {
+  return printable(quote(value))
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle map`: a picture of the node's network, as a tree of text or as SVG.
+
+import { writeFileSync } from 'node:fs'
+import { openRemovingContext } from '../verbs/context.ts'
+import { type Command, exitCode, type Input } from './command.ts'
+import { unreadable } from './input-file.ts'
+import { isInSubnet, lookAtPicture, type NodeLink, type Picture, type PodInterface } from './network-picture.ts'
+import { print } from './output.ts'
+import { requireRoot } from './self.ts'
+
+export const mapCommand: Command = {
+  name: 'map',
+  words: '',
+  maxWords: 0,
+  summary: "draw the node's network: uplinks, bridges, pods, addresses, ports, routes",
+  description: [
+    'Draws a tree: the uplinks with the routes to pods of other nodes, each bridge with the pods on it, and pods with a',
+    'routed link of their own by their network. --svg writes the same as a picture for a browser.',
+  ].join('\n'),
+  options: { svg: { type: 'string', value: 'FILE', help: 'write an SVG file' } },
+  examples: ['trestle map', 'trestle map --svg node.svg'],
+  run,
+}
+
+/** A box of the picture, with what belongs to it. */
+export interface Branch {
+  readonly kind: 'uplink' | 'bridge' | 'network'
+  readonly title: string
+  readonly lines: readonly string[]
+  readonly pods: readonly PodInterface[]
+}
+
+async function run(input: Input): Promise<number> {
+  requireRoot('map', 'it reads the state of the node')
+  const picture = await lookAtPicture(openRemovingContext().machine)
+  const branches = branchesOf(picture)
+  const file = input.values['svg'] as string | undefined
+  if (file === undefined) {
+    const text = treeText(picture.node, branches)
+    return print(input, { command: 'map', document: { ...picture }, text, code: exitCode.fine })
+  }
+  try {
+    writeFileSync(file, svgText(picture.node, branches))
+  } catch (cause) {
+    throw unreadable(file, cause)
+  }
+  return print(input, { command: 'map', document: { file }, text: `wrote ${file}\n`, code: exitCode.fine })
+}
+
+export function branchesOf({ links, pods, pools, routes }: Picture): readonly Branch[] {
+  const uplinks = links.filter(({ kind }) => kind === 'uplink').map((link) => linkBranch(link, routes, []))
+  const others = links.filter(({ kind }) => kind === 'other').map((link) => linkBranch(link, routes, []))
+  const bridges = links.filter(({ kind }) => kind === 'bridge').map((link) => linkBranch(link, routes, pods))
+  const routed = pods.filter(({ master }) => !links.some(({ name }) => name === master))
+  const names = [...new Set(routed.map(({ network }) => network))]
+  const networks = names.map((network): Branch => {
+    const ranges = pools.filter((pool) => pool.network === network)
+    const lines = ranges.map(({ range, taken, total }) => `${range}: ${taken} of ${total} addresses taken`)
+    const title = `network ${network}, a link for each pod`
+    return { kind: 'network', title, lines, pods: routed.filter((pod) => pod.network === network) }
+  })
+  const withPools = bridges.map((branch): Branch => {
+    const own = pools.filter(({ range }) =>
+      branch.pods.some((pod) => pod.addresses.some((address) => isInSubnet(address, range))),
+    )
+    const lines = own.map(({ network, range, taken, total }) => {
+      return `network ${network}: ${taken} of ${total} addresses of ${range} taken`
+    })
+    return { ...branch, lines: [...lines, ...branch.lines] }
+  })
+  return [...uplinks, ...others, ...withPools, ...networks]
+}
+
+function linkBranch({ name, addresses, kind }: NodeLink, routes: readonly string[], pods: readonly PodInterface[]) {
+  const words = kind === 'other' ? 'link' : kind
+  return {
+    kind: kind === 'bridge' ? ('bridge' as const) : ('uplink' as const),
+    title: `${words} ${name}  ${addresses.join('  ')}`.trimEnd(),
+    lines: routes
+      .filter((route) => route.endsWith(` dev ${name}`))
+      .map((route) => `to ${route.slice(0, -` dev ${name}`.length)}`),
+    pods: pods.filter(({ master }) => master === name),
+  }
+}
+
+function podLines({ pod, ifName, addresses, link, ports }: PodInterface): readonly string[] {
+  return [`${pod}  ${ifName}  ${addresses.join('  ')}${link === undefined ? '' : `  by ${link}`}`, ...ports]
+}
+
+export function treeText(node: string, branches: readonly Branch[]): string {
+  const lines = [node]
+  for (const [at, branch] of branches.entries()) {
+    const isLast = at === branches.length - 1
+    const [joint, indent] = isLast ? ['`- ', '   '] : ['|- ', '|  ']
+    lines.push(`${joint}${branch.title}`)
+    const entries = [...branch.lines.map((line) => [line]), ...branch.pods.map(podLines)]
+    for (const [index, [first = '', ...more]] of entries.entries()) {
+      const isEnd = index === entries.length - 1
+      lines.push(`${indent}${isEnd ? '`- ' : '|- '}${first}`)
+      for (const line of more) lines.push(`${indent}${isEnd ? '   ' : '|  '}   port ${line}`)
+    }
+  }
+  return `${lines.join('\n')}\n`
+}
+
+const lineHeight = 18
+const colours = { uplink: '#dbe9ff', bridge: '#e2f5e1', network: '#fff1d6' } as const
+
+/** Boxes below each other, the node's own name above; each with its pods beside it. */
+export function svgText(node: string, branches: readonly Branch[]): string {
+  const [left, podsAt, width] = [20, 380, 1000]
+  let y = 60
+  const parts: string[] = []
+  for (const branch of branches) {
+    const own = [branch.title, ...branch.lines]
+    const pods = branch.pods.map(podLines)
+    const podRows = pods.reduce((sum, lines) => sum + lines.length + 1, 0)
+    const height = Math.max(own.length, podRows) * lineHeight + 14
+    parts.push(
+      `<rect x="${left}" y="${y}" width="${width - 40}" height="${height}" rx="6" fill="${colours[branch.kind]}"/>`,
+    )
+    for (const [at, line] of own.entries()) parts.push(textAt(left + 12, y + 22 + at * lineHeight, line, at === 0))
+    let podY = y + 22
+    for (const lines of pods) {
+      const boxHeight = lines.length * lineHeight + 8
+      parts.push(`<line x1="${podsAt - 30}" y1="${podY - 4}" x2="${podsAt}" y2="${podY - 4}" stroke="#667"/>`)
+      parts.push(
+        `<rect x="${podsAt}" y="${podY - 15}" width="580" height="${boxHeight}" rx="4" fill="#fff" stroke="#99a"/>`,
+      )
+      for (const [at, line] of lines.entries()) parts.push(textAt(podsAt + 8, podY + at * lineHeight, line, false))
+      podY += boxHeight + 10
+    }
+    y += height + 12
+  }
+  const style = 'text{font:13px ui-monospace,monospace;fill:#223}'
+  const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y}" width="${width}" height="${y}">`
+  return `${head}<style>${style}</style><rect width="100%" height="100%" fill="#fff"/>${textAt(left, 36, node, true)}${parts.join('')}</svg>\n`
+}
+
+function textAt(x: number, y: number, text: string, isBold: boolean): string {
+  const safe = text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\0-\x08\x0b-\x1f]/g, '?')
+  return `<text x="${x}" y="${y}"${isBold ? ' font-weight="bold"' : ''} xml:space="preserve">${safe}</text>`
+}

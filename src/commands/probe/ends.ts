@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ends of a probe, each a process in a network namespace of its own: one listens and says which address it saw,
+// the other asks. A program started with `__probe-end` is such an end; `try` and `doctor --probe` start them.
+
+import { spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { connect, createServer, type Server } from 'node:net'
+import { familyOf } from '../../cni/addresses.ts'
+import { toolPath } from '../../process/runner.ts'
+import { exitCode } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import type { Output } from '../output.ts'
+import { thisProgram } from '../self.ts'
+
+/** The port on which every listener listens. */
+export const podPort = 18080
+
+const answerMs = 4000
+const startMs = 20_000
+
+/** An answer to a connection. `heard`: what the other end said; `failure`: why there was no connection. */
+interface Answer {
+  readonly heard: string
+  readonly failure?: string | undefined
+  readonly isRefused?: boolean
+}
+
+/**
+ * `hold`, `resolve ADDRESS`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
+ * which `reach` takes a refusal, too, and which `hear` prints; 1: there was none, and the reason.
+ */
+export async function probeEnd(words: readonly string[], output: Output): Promise<number> {
+  const [verb = '', address = '', port = '0'] = words
+  if (verb === 'hold') return await hold(output)
+  const answer: Answer =
+    verb === 'resolve'
+      ? { heard: '', failure: await resolveName(address) }
+      : await reach(address, Number(port), verb === 'hear')
+  const isFine = answer.failure === undefined || (verb === 'reach' && answer.isRefused === true)
+  if (isFine) output.out(`${answer.heard}\n`)
+  else output.err(`${answer.failure}\n`)
+  return isFine ? exitCode.fine : exitCode.findings
+}
+
+/** Listens until its standard input ends: then the process that started it is gone, and the namespace ends too. */
+function hold(output: Output): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined)
+    socket.end((socket.remoteAddress ?? '').replace(/^::ffff:/, ''))
+  })
+  return new Promise((resolve, reject) => {
+    process.stdin.resume()
+    process.stdin.on('error', () => resolve(exitCode.fine))
+    process.stdin.on('close', () => resolve(exitCode.fine))
+    listen(server, '::', { onReady: () => output.out('ready\n'), reject })
+  })
+}
+
+interface Listening {
+  readonly onReady: () => void
+  readonly reject: (error: Error) => void
+}
+
+/** On `::` IPv4 comes in as well; without IPv6 only `0.0.0.0` can be listened on. */
+function listen(server: Server, host: '::' | '0.0.0.0', { onReady, reject }: Listening): void {
+  server.once('error', (error) => (host === '::' ? listen(server, '0.0.0.0', { onReady, reject }) : reject(error)))
+  server.listen(podPort, host, onReady)
+}
+
+/** A process that listens. `end`: its namespace goes with it. */
+export interface Holder {
+  readonly netns: string
+  readonly end: () => Promise<void>
+}
+
+/** Starts a listener behind the words of `inside` (`unshare`, `nsenter`). It ends when this process does. */
+export async function startHolder(inside: readonly string[]): Promise<Holder> {
+  const { file, args } = thisProgram()
+  const [first = file, ...words] = [...inside, file, ...args, '__probe-end', 'hold']
+  const child = spawn(first, words, { stdio: ['pipe', 'pipe', 'ignore'], env: { PATH: toolPath() } })
+  child.stdin.on('error', () => undefined)
+  await new Promise<void>((resolve, reject) => {
+    const failed = () => reject(failureOf('listener-not-started', `cannot listen: ${inside.join(' ')}`))
+    const timer = setTimeout(failed, startMs)
+    child.on('error', failed)
+    child.on('exit', failed)
+    child.stdout.once('data', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+  const end = () =>
+    new Promise<void>((resolve) => {
+      if (child.exitCode !== null || child.signalCode !== null) return resolve()
+      child.on('exit', () => resolve())
+      child.kill('SIGKILL')
+    })
+  return { netns: `/proc/${child.pid}/ns/net`, end }
+}
+
+/** Connects over TCP. `isHeard`: waits for the words of a listener of ours. */
+export function reach(host: string, port: number, isHeard = false): Promise<Answer> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port })
+    let heard = ''
+    const done = (failure?: string, isRefused = false) => {
+      socket.destroy()
+      resolve(failure === undefined ? { heard } : { heard, failure, isRefused })
+    }
+    socket.setTimeout(answerMs, () => done(`no answer within ${answerMs / 1000} s`))
+    socket.on('data', (chunk) => {
+      heard += chunk
+    })
+    socket.on(isHeard ? 'end' : 'connect', () => done())
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => done(message, code === 'ECONNREFUSED'))
+  })
+}
+
+/** RFC 1035, 4.1: a query for the name servers of the root, which every resolver answers or refuses. */
+const query = Buffer.from([0x74, 0x72, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1])
+
+/** UDP may lose a query: it is repeated. */
+const queryEveryMs = 1000
+
+/** Whether a resolver answers over UDP with anything. Returns the reason if not. */
+export function resolveName(address: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = createSocket(familyOf(address) === 6 ? 'udp6' : 'udp4')
+    // A connected socket receives refusals too.
+    const send = () => socket.send(query)
+    const again = setInterval(send, queryEveryMs)
+    const timer = setTimeout(() => done(`no answer within ${answerMs / 1000} s`), answerMs)
+    const done = (failure?: string) => {
+      clearInterval(again)
+      clearTimeout(timer)
+      socket.removeAllListeners('error').on('error', () => undefined)
+      socket.close()
+      resolve(failure)
+    }
+    socket.on('message', () => done())
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
+      done(code === 'ECONNREFUSED' ? 'refused' : message),
+    )
+    // Not as a callback, which also gets a failure: without a route to the resolver send() would throw.
+    socket.on('connect', send)
+    socket.connect(53, address)
+  })
+}

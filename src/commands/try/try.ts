@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle try`: starts this program again in new network, mount and pid namespaces. When that process ends, the kernel
+// removes everything that was made in them.
+
+import { spawn } from 'node:child_process'
+import { existsSync, rmdirSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import type { CniError } from '../../cni/errors.ts'
+import { toolPath } from '../../process/runner.ts'
+import { type Command, exitCode, type Input } from '../command.ts'
+import { failureOf } from '../failure.ts'
+import { readFileAs } from '../input-file.ts'
+import { missingPlugins, type NetworkList, pluginPath, readNetworkList } from '../network-list.ts'
+import { isOwnType } from '../own-type.ts'
+import { requireRoot, thisProgram, unshareArgs } from '../self.ts'
+import { delegateState, podRanges } from './lab.ts'
+import type { InsideInput } from './try-inside.ts'
+
+/** Two families, host ports, and the defaults of a pod network. */
+const defaultNetwork = JSON.stringify({
+  cniVersion: '1.1.0',
+  name: 'try',
+  plugins: [
+    {
+      type: 'trestle',
+      bridge: 'try0',
+      podcidr: podRanges,
+      capabilities: { portMappings: true },
+    },
+  ],
+})
+
+const wholeTimeoutMs = 180_000
+
+export const tryCommand: Command = {
+  name: 'try',
+  words: '[CONFLIST]',
+  maxWords: 1,
+  summary: 'test a network with throw-away pods in private namespaces',
+  description: [
+    'Makes two throw-away pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
+    'pod to gateway, pod, outside and host port, CHECK, DEL, and that nothing is left. Nothing of the machine',
+    'is touched: links, rules and state are private, and gone at the end. Needs root.',
+    '',
+    'CONFLIST is a .conflist or .conf file, or - for standard input; without it a dual-stack network is tried.',
+    'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin). A CONFLIST that has the capability',
+    'ipRanges and no ranges gets those of the dual-stack network. Pods of macvlan are on the uplink of the private',
+    'node, whatever `master` says, and have a router behind it. A device of host-device is not there.',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle try', 'trestle try /etc/cni/net.d/10-pods.conflist', 'trestle try - -o json <net.conflist'],
+  run,
+}
+
+async function run({ words, isJson, output }: Input): Promise<number> {
+  const network = words[0] === undefined ? readNetworkList(defaultNetwork) : readFileAs(words[0], readNetworkList)
+  const cniPath = pluginPath()
+  const [missing] = missingPlugins({ network, cniPath, own: 'this' })
+  if (missing !== undefined) {
+    throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')
+  }
+  requireRoot('try', 'it makes network namespaces')
+  const hadState = existsSync(delegateState)
+  const input: InsideInput = { network: forLab(network), cniPath, isJson, hasColour: output.hasColour }
+  try {
+    return await runUnshared(input)
+  } finally {
+    if (!hadState) removeEmpty(delegateState)
+  }
+}
+
+/** A master is an interface of the node: without one the uplink is it. */
+function forLab({ plugins, ...network }: NetworkList): NetworkList {
+  const isKept = (key: string) => key.toLowerCase() !== 'master'
+  const cleared = plugins.map((plugin) => {
+    if (!isOwnType(plugin.type)) return plugin
+    const { type } = plugin
+    return { ...Object.fromEntries(Object.entries(plugin).filter(([key]) => isKept(key))), type }
+  })
+  return { ...network, plugins: cleared }
+}
+
+/** Runs the inner process and returns its exit code. Throws CniError 106 when interrupted, 11 past the time limit. */
+async function runUnshared(input: InsideInput): Promise<number> {
+  const { file, args } = thisProgram()
+  const child = spawn('unshare', [...unshareArgs, '--', file, ...args, '__try-inside'], {
+    stdio: ['pipe', 'inherit', 'pipe'],
+    env: { PATH: toolPath() },
+  })
+  let stopped: CniError | undefined
+  const stop = (reason: CniError) => {
+    stopped ??= reason
+    child.kill('SIGKILL')
+  }
+  const onSignal = (signal: string) => stop(failureOf('call-interrupted', `ended by ${signal}`, { details: gone }))
+  const timer = setTimeout(() => stop(couldNot(`not done in ${wholeTimeoutMs / 1000} s`, gone)), wholeTimeoutMs)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal)
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(JSON.stringify(input))
+  const [stderr, code] = await Promise.all([text(child.stderr), exitOf(child)]).finally(() => clearTimeout(timer))
+  if (stopped) throw stopped
+  if (code === exitCode.fine || code === exitCode.findings) return code
+  throw couldNot('the private namespaces could not be made or used', stderr.trim())
+}
+
+const gone = 'everything that was made is gone'
+
+function exitOf(child: ReturnType<typeof spawn>): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    child.on('error', () => reject(couldNot('cannot run unshare', 'install it (Debian: util-linux)')))
+    child.on('exit', resolve)
+  })
+}
+
+function removeEmpty(directory: string): void {
+  try {
+    rmdirSync(directory)
+  } catch {
+    // Another process has put a file there meanwhile: the directory stays.
+  }
+}
+
+function couldNot(why: string, hint: string): CniError {
+  return failureOf('try-not-possible', `try: ${why}`, { details: hint })
+}
