@@ -7,6 +7,7 @@ import { type Command, exitCode, type Input } from './command.ts'
 import { unreadable } from './input-file.ts'
 import { isInSubnet, lookAtPicture, type NodeLink, type Picture, type PodInterface } from './network-picture.ts'
 import { print } from './output.ts'
+import { countText } from './pools.ts'
 import { requireRoot } from './self.ts'
 
 export const mapCommand: Command = {
@@ -56,7 +57,7 @@ export function branchesOf({ links, pods, pools, routes }: Picture): readonly Br
   const names = [...new Set(routed.map(({ network }) => network))]
   const networks = names.map((network): Branch => {
     const ranges = pools.filter((pool) => pool.network === network)
-    const lines = ranges.map(({ range, taken, total }) => `${range}: ${taken} of ${total} addresses taken`)
+    const lines = ranges.map(({ range, taken, total }) => `${range}: ${taken} of ${countText(total)} addresses taken`)
     const title = `network ${network}, a link for each pod`
     return { kind: 'network', title, lines, pods: routed.filter((pod) => pod.network === network) }
   })
@@ -65,7 +66,7 @@ export function branchesOf({ links, pods, pools, routes }: Picture): readonly Br
       branch.pods.some((pod) => pod.addresses.some((address) => isInSubnet(address, range))),
     )
     const lines = own.map(({ network, range, taken, total }) => {
-      return `network ${network}: ${taken} of ${total} addresses of ${range} taken`
+      return `network ${network}: ${taken} of ${countText(total)} addresses of ${range} taken`
     })
     return { ...branch, lines: [...lines, ...branch.lines] }
   })
@@ -109,11 +110,11 @@ const colours = { uplink: '#dbe9ff', bridge: '#e2f5e1', network: '#fff1d6' } as 
 
 /** Boxes below each other, the node's own name above; each with its pods beside it. */
 export function svgText(node: string, branches: readonly Branch[]): string {
-  const [left, podsAt, width] = [20, 380, 1000]
+  const [left, podsAt, width] = [20, 520, 1180]
   let y = 60
   const parts: string[] = []
   for (const branch of branches) {
-    const own = [branch.title, ...branch.lines]
+    const own = [branch.title, ...branch.lines].map((line) => (branch.pods.length > 0 ? cut(line) : line))
     const pods = branch.pods.map(podLines)
     const podRows = pods.reduce((sum, lines) => sum + lines.length + 1, 0)
     const height = Math.max(own.length, podRows) * lineHeight + 14
@@ -126,7 +127,7 @@ export function svgText(node: string, branches: readonly Branch[]): string {
       const boxHeight = lines.length * lineHeight + 8
       parts.push(`<line x1="${podsAt - 30}" y1="${podY - 4}" x2="${podsAt}" y2="${podY - 4}" stroke="#667"/>`)
       parts.push(
-        `<rect x="${podsAt}" y="${podY - 15}" width="580" height="${boxHeight}" rx="4" fill="#fff" stroke="#99a"/>`,
+        `<rect x="${podsAt}" y="${podY - 15}" width="620" height="${boxHeight}" rx="4" fill="#fff" stroke="#99a"/>`,
       )
       for (const [at, line] of lines.entries()) parts.push(textAt(podsAt + 8, podY + at * lineHeight, line, false))
       podY += boxHeight + 10
@@ -136,6 +137,11 @@ export function svgText(node: string, branches: readonly Branch[]): string {
   const style = 'text{font:13px ui-monospace,monospace;fill:#223}'
   const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y}" width="${width}" height="${y}">`
   return `${head}<style>${style}</style><rect width="100%" height="100%" fill="#fff"/>${textAt(left, 36, node, true)}${parts.join('')}</svg>\n`
+}
+
+/** What fits beside the pods. */
+function cut(line: string): string {
+  return line.length <= 58 ? line : `${line.slice(0, 55)}...`
 }
 
 function textAt(x: number, y: number, text: string, isBold: boolean): string {

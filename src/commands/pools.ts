@@ -25,3 +25,8 @@ export function poolUse(network: string, ranges: readonly string[]): readonly Po
     total: Number(capacity(set, ipam.exclude)),
   }))
 }
+
+/** A number of addresses; of a range of IPv6 about. */
+export function countText(count: number): string {
+  return count < 2 ** 24 ? `${count}` : `2^${Math.round(Math.log2(count))}`
+}

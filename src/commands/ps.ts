@@ -5,6 +5,7 @@ import { openRemovingContext } from '../verbs/context.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { lookAtPicture, type PodInterface } from './network-picture.ts'
 import { print } from './output.ts'
+import { countText } from './pools.ts'
 import { ageOf } from './record/record-text.ts'
 import { requireRoot } from './self.ts'
 import { tableText } from './table.ts'
@@ -42,7 +43,12 @@ async function run(input: Input): Promise<number> {
   ])
   const head = ['POD', 'CONTAINER', 'INTERFACE', 'ADDRESSES', 'HOST PORTS', 'LINK', 'NETWORK', 'AGE']
   const table = rows.length === 0 ? `no pod${which === undefined ? '' : ` with ${which}`}\n` : tableText(head, rows)
-  const poolRows = pools.map(({ network, range, taken, total }) => [network, range, `${taken}`, `${total - taken}`])
+  const poolRows = pools.map(({ network, range, taken, total }) => [
+    network,
+    range,
+    `${taken}`,
+    countText(total - taken),
+  ])
   const ranges = poolRows.length === 0 || which !== undefined ? '' : `\n${tableText(poolHead, poolRows)}`
   const document = { pods: shown, pools }
   const code = which !== undefined && shown.length === 0 ? exitCode.findings : exitCode.fine
