@@ -23,6 +23,7 @@ const burstMs = 100
 
 /** A longer round is stuck: the deadlines of its calls end sooner. */
 const stuckMs = 120_000
+
 /** So often everything is looked at, also where no sign says that something has changed. */
 const wholeMs = 300_000
 
@@ -134,7 +135,8 @@ async function round(life: Life, due: Pick<RoundInput, 'isLook' | 'isWhole'>): P
     isAvailable: result.isDone && !settings.isCloudRouted,
     subnets: settings.overlay.when === 'auto' && known.decision !== undefined ? published : undefined,
     problems: result.problems,
-    isComplete: result.failures.length === 0,
+    // Without the own Node nothing was decided: what was found before is not over.
+    isComplete: result.failures.length === 0 && watch.nodes.has(settings.node),
   })
   life.startedMs = undefined
 }

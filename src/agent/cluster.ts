@@ -418,8 +418,8 @@ function mtusFor(peers: readonly Peer[], wanted: readonly KernelRoute[], { route
 const vanishedMs = 10 * 60 * 1000
 
 /**
- * Routes of the agent that nobody wants, and that stay: to a Node that is there and has other ranges now, whose pods may
- * have the old ones, until another has them; to a Node that vanished, for ten minutes. `listed`: ranges of all Nodes.
+ * Routes of the agent that nobody wants, and that stay, since pods may have the old ranges: to an address that a Node still
+ * has until a listed range overlaps it, to another one for ten minutes. `listed`: ranges of all Nodes.
  */
 export function routesToKeep(
   { listed, peers, wanted }: Pick<ClusterDecision, 'peers' | 'wanted'> & { readonly listed: readonly Range[] },

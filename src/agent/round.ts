@@ -198,13 +198,11 @@ async function settleNetwork(input: RoundInput, pods: Pods, ownNode: ClusterNode
   const { settings, known, metrics } = input
   const { decision, looked } = known
   if (decision !== undefined && looked !== undefined) {
-    const { kept, peers, own } = decision
+    const { wanted, kept, peers, own } = decision
     const refused = await settleOverlay(input, decision, looked)
-    // Without its device each of them would be refused.
-    const wanted = decision.wanted.filter(({ remote }) => remote === undefined || refused.length === 0)
     metrics.routes.set(wanted.length)
     metrics.overlayRoutes.set(wanted.filter(({ remote }) => remote !== undefined).length)
-    const request = { wanted, kept, isStale: ownNode === undefined }
+    const request = { wanted, kept, isStale: ownNode === undefined, isOverlayUsable: refused.length === 0 }
     const { made, refusals, looked: now } = await settleRoutes(open(settings).machine.ask, looked, request)
     if (made.length > 0) log('info', 'routes changed', { changes: made.slice(0, 20), count: made.length })
     metrics.routeChanges.inc(made.length)

@@ -209,17 +209,23 @@ function addition(route: KernelRoute, former: KernelRoute | undefined): RouteCha
   return { words, why: `route ${range.text} by ${to}`, removes: former, adds: route }
 }
 
-/** What is to be. `isStale`: no list has this node now, so that only missing routes are made. */
+/**
+ * What is to be. `isStale`: no list has this node now, so that none is removed. `isOverlayUsable`: false where the device
+ * could not be made as it is to be: routes through it stay as they are.
+ */
 interface WantedRoutes {
   readonly wanted: readonly KernelRoute[]
   readonly kept?: ReadonlySet<KernelRoute>
   readonly isStale?: boolean
+  readonly isOverlayUsable?: boolean
 }
 
 /** Makes the table as it is to be. Returns how it is then, what was done, and what the kernel refused. Throws CniError 100. */
-export async function settleRoutes(run: Run, looked: LookedRoutes, { wanted, kept, isStale = false }: WantedRoutes) {
-  const planned = planRoutes(looked.routes, wanted, kept)
-  const changes = isStale ? planned.filter(({ adds }) => adds !== undefined) : planned
+export async function settleRoutes(run: Run, looked: LookedRoutes, wish: WantedRoutes) {
+  const { wanted, kept, isStale = false, isOverlayUsable = true } = wish
+  const changes = planRoutes(looked.routes, wanted, kept).filter(({ adds }) => {
+    return adds === undefined ? !isStale : isOverlayUsable || adds.remote === undefined
+  })
   const refusals = await applyRoutes(run, changes)
   const refused = new Set(refusals.map(({ change }) => change))
   const done = changes.filter((change) => !refused.has(change))

@@ -197,6 +197,17 @@ describe('settleRoutes', () => {
     expect([now.digest, now.routes, refusals]).toEqual(['', [...base, ...wanted], []])
     expect(made).toHaveLength(3)
     expect(await settleRoutes(answer('not run', undefined), now, { wanted })).toMatchObject({ made: [], looked: now })
+    const without = await settleRoutes(
+      answer(''),
+      { ...now, routes: [...base, wanted[1] ?? base[0]] as typeof base },
+      {
+        wanted,
+        isOverlayUsable: false,
+      },
+    )
+    expect(without.looked.routes).toContainEqual(wanted[1])
+    const missing = await settleRoutes(answer(''), looked, { wanted, isOverlayUsable: false })
+    expect(missing.looked.routes).not.toContainEqual(wanted[1])
     const stale = await settleRoutes(answer(''), looked, { wanted, isStale: true })
     expect(stale.looked.routes).toContainEqual(ours('10.0.8.0/24', '192.0.2.8'))
   })
