@@ -40,6 +40,8 @@ async function bundle(entry, outfile, plugins = []) {
     define,
     absWorkingDir: import.meta.dirname, // the gate reads paths relative to it
     bundle: true,
+    // Its other form loads parts by a name that esbuild cannot see.
+    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
     platform: 'node',
     format: 'cjs',
     target: 'node26',

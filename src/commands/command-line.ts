@@ -20,9 +20,8 @@ import {
   UsageError,
 } from './command.ts'
 import { completeWord, completionCommand, printCandidates } from './completion.ts'
-import { convertCommand } from './convert/convert.ts'
+import { convertCommand } from './convert.ts'
 import { doctorCommand } from './doctor/doctor.ts'
-import { runProber } from './doctor/prober.ts'
 import { explainCommand } from './explain/explain.ts'
 import { lastCommand } from './explain/last.ts'
 import { gcCommand } from './gc-command.ts'
@@ -37,8 +36,8 @@ import { recordCommand } from './record/record-command.ts'
 import { replayCommand } from './replay/replay.ts'
 import { runReplay } from './replay/replay-inside.ts'
 import { restoreCommand } from './restore-command.ts'
+import { runInside } from './try/inside.ts'
 import { tryCommand } from './try/try.ts'
-import { runInside } from './try/try-inside.ts'
 import { uninstallCommand } from './uninstall-command.ts'
 import { versionCommand } from './version.ts'
 
@@ -73,7 +72,6 @@ export const commands: readonly Command[] = [
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   '__replay-inside': () => runReplay(),
-  '__probe-pods': () => runProber(),
   '__probe-end': (words, output) => probeEnd(words, output),
   [completeWord]: async (words, output) => printCandidates(words, [...commands, helpCommand], output),
 }

@@ -5,7 +5,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { CniError, Code } from '../cni/errors.ts'
 import { failureOf } from './failure.ts'
-import { findJsonProblem } from './lint/json-problems.ts'
+import { positionOf, readJsonText } from './json-text.ts'
 import { standardOutput } from './output.ts'
 
 const reasons: Readonly<Record<string, string>> = {
@@ -48,9 +48,10 @@ export function readFileAs<T>(file: string, read: (text: string) => T): T {
   const named = (thrown: unknown): never => {
     if (!isCniError(thrown)) throw thrown
     if (text.trim() === '') throw failureOf('not-json', `${nameOf(file)}: it is empty`, { cause: thrown })
-    const place = thrown.id === 'not-json' ? findJsonProblem(text) : undefined
-    const message = place
-      ? `${place.problem} at line ${place.line}, column ${place.column}`
+    const problem = thrown.id === 'not-json' ? readJsonText(text).problems[0] : undefined
+    const place = positionOf(text, problem?.offset ?? 0)
+    const message = problem
+      ? `${problem.message} at line ${place.line}, column ${place.column}`
       : thrown.message.replace('error unmarshall network config: ', '')
     const details = thrown.code === Code.decodingFailure ? '`trestle lint` shows the place' : thrown.details
     throw new CniError(thrown.code, thrown.id, `${nameOf(file)}: ${message}`, {

@@ -3,12 +3,12 @@
 // LoadNetworkConf), or of a file. A broken file stops cnitool; here it is passed over, and named if nothing is found.
 
 import { readFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, extname, join } from 'node:path'
 import { oneLine, toCniError } from '../../cni/errors.ts'
 import { parseObject } from '../../cni/json.ts'
+import { filesIn, loadFile, pluginFilesOf } from '../config-directory.ts'
 import { failureOf } from '../failure.ts'
 import { readFileAs } from '../input-file.ts'
-import { extensionOf, filesIn, loadList, pluginFilesOf } from '../lint/predict.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { type NetworkList, readNetworkList } from '../network-list.ts'
 
@@ -33,7 +33,7 @@ export function configurationDirectory(): string {
 /** Every configuration of a directory, lists first. Throws CniError 5 when the directory cannot be read. */
 export function networksIn(directory: string): readonly (Network | Broken)[] {
   const names = namesIn(directory)
-  const ofExtension = (...all: readonly string[]) => names.filter((name) => all.includes(extensionOf(name)))
+  const ofExtension = (...all: readonly string[]) => names.filter((name) => all.includes(extname(name)))
   return [...ofExtension('.conflist'), ...ofExtension('.conf', '.json')].map((name) => {
     const file = join(directory, name)
     try {
@@ -96,8 +96,8 @@ function requireFileName(name: string): void {
  * those of the list (CNI spec 1.1.0, section 1).
  */
 function asList(file: string, text: string): string {
-  const isList = extensionOf(basename(file)) === '.conflist'
-  const further = isList ? pluginFilesOf(dirname(file), loadList(text)) : []
+  const isList = extname(basename(file)) === '.conflist'
+  const further = isList ? pluginFilesOf(dirname(file), loadFile(file, text)) : []
   const root = parseObject(text)
   // The reader of lists refuses it.
   if (root === undefined) return text

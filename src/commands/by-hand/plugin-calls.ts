@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plugins as a person starts them, and their failures as `explain` tells them.
 
-import { messageWithId, toCniError } from '../../cni/errors.ts'
+import { type CniError, messageWithId, toCniError } from '../../cni/errors.ts'
 import { defined } from '../../cni/json.ts'
 import { atLeast, type CniVersion, isSupported } from '../../cni/results.ts'
 import { nowMs } from '../../process/clock.ts'
 import type { Run } from '../../process/runner.ts'
 import { runnerUntil } from '../../process/runner.ts'
 import { exitCode, type Input } from '../command.ts'
+import { recognise } from '../explain/recognise.ts'
 import { failureOf } from '../failure.ts'
 import { findingOf, findingText } from '../findings.ts'
 import { missingPlugins, type NetworkList, PluginError, pluginPath, type Runtime } from '../network-list.ts'
 import { print } from '../output.ts'
-import { causeOfError } from '../probe/causes.ts'
 
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000
@@ -87,7 +87,7 @@ export function printFailure(input: Input, thrown: unknown, { command, on, after
   const { details = '' } = failure
   const isOfPlugin = failure instanceof PluginError
   const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
-  const { id, message: consequence } = causeOfError(failure) ?? { id: failure.id, message: undefined }
+  const { id, consequence } = causeOf(failure)
   const finding = findingOf({ id, on, message, consequence, severity: 'error' })
   const look = { hasColour: input.output.hasColour, width: 120 }
   const said =
@@ -100,4 +100,15 @@ export function printFailure(input: Input, thrown: unknown, { command, on, after
   }
   const code = isOfPlugin ? exitCode.findings : exitCode.couldNotLook
   return print(input, { command, document, text, code })
+}
+
+/** Errors of trestle that quote another program. */
+const passedOn: readonly string[] = ['plugin-refused', 'plugin-failed', 'command-failed', 'internal-error']
+
+/** The diagnosis of a failure: of the quoted program's words where they are known, else of trestle's own error. */
+function causeOf({ id, message, details }: CniError): { readonly id: string; readonly consequence?: string } {
+  if (!passedOn.includes(id)) return { id }
+  const { errors, own } = recognise([message, details].filter(Boolean).join('\n'))
+  const known = own.length > 0 ? undefined : errors.find(({ role }) => role === 'cause')
+  return known === undefined ? { id } : { id: known.id, consequence: known.meaning }
 }

@@ -3,15 +3,17 @@
 // them. From the journal, else from log files.
 
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
-import { isOnPath } from '../../../src-before/system/process/programs.ts'
 import { parseObject } from '../../cni/json.ts'
-import type { Run } from '../../process/runner.ts'
+import { findProgram } from '../../process/runner.ts'
 import { recognise } from '../explain/recognise.ts'
+import { counted, type Finding, findingOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { unreadable } from '../input-file.ts'
-import type { LoggedError } from './facts.ts'
+import { few, type Node } from './node.ts'
 
 const hourMs = 60 * 60 * 1000
+/** A runtime retries within minutes: a newer error is still current. */
+const stillMs = 5 * 60 * 1000
 
 const units = ['containerd', 'crio', 'kubelet', 'k3s', 'k3s-agent', 'rke2-server', 'rke2-agent', 'docker']
 const files = [
@@ -22,139 +24,135 @@ const files = [
   '/var/log/messages',
 ]
 
-/** Only the end of a file is read. */
-const mostBytes = 8 * 1024 * 1024
-/** Of lines that differ in names and numbers one is examined. */
-const mostTexts = 500
-
 interface LogLine {
   readonly timeMs: number
   readonly unit: string
   readonly text: string
 }
 
-/** A line of a file for all programs: by a runtime's or kubelet's name, or in their formats (logfmt, klog). */
-const isOfRuntime = /containerd|crio|kubelet|k3s|rke2|dockerd|\blevel=\w|\b[IWEF]\d{4} /
-
-/**
- * The lines of the last hour of runtimes and kubelet; undefined without such lines. `file`: replaces all others. Throws
- * CniError 5 if that file cannot be read: an empty result would look like a clean log.
- */
-export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
-  if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
-  const journal = isOnPath('journalctl') ? await readJournal(run) : []
-  // Distributions differ in their log files.
-  const endIfThere = (file: string) => orElse(() => endOf(file), '')
-  const ofFiles = () => files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
-  const all = recent(journal.length > 0 ? journal : ofFiles().filter(({ text }) => isOfRuntime.test(text)), nowMs)
-  return all.length > 0 ? all : undefined
+/** An error, and the pods that its lines name. */
+export interface LoggedError {
+  readonly id: string
+  readonly pods: readonly string[]
+  readonly finding: Finding
 }
 
-function recent(lines: readonly LogLine[], nowMs: number): readonly LogLine[] {
-  return lines.filter(({ timeMs }) => timeMs > nowMs - hourMs)
-}
-
-async function readJournal(run: Run): Promise<readonly LogLine[]> {
-  const ofUnits = units.flatMap((unit) => ['-u', unit])
-  const args = ['--since=-1h', '--output=json', '--output-fields=MESSAGE,_SYSTEMD_UNIT', '--no-pager', ...ofUnits]
-  const { code, stdout } = await run({ file: 'journalctl', args: ['--quiet', ...args] }).catch(() => ({
-    code: undefined,
-    stdout: '',
+/** Each error once, the latest first. Throws CniError 5 if the named file cannot be read. */
+export async function readErrors(node: Node): Promise<readonly LoggedError[]> {
+  const nowMs = Date.now()
+  const lines = (await readLog(node, nowMs)).filter(({ timeMs }) => timeMs > nowMs - hourMs)
+  if (lines.length === 0 && node.options.logFile === undefined) {
+    const why = 'neither the journal nor a log file has a line of a runtime or kubelet of the last hour (--log FILE)'
+    node.skip({ group: 'log', why, isPartial: true })
+  }
+  const byId = new Map<string, LogLine[]>()
+  for (const same of linesByShape(lines)) {
+    for (const id of idsIn(same.at(-1)?.text ?? '')) byId.set(id, [...(byId.get(id) ?? []), ...same])
+  }
+  // containerd logs a missing configuration at each other file of its directory.
+  if (node.configurations.every(({ file }) => file !== undefined)) byId.delete('no-network-config')
+  const found = [...byId].map(([id, all]) => ({
+    ...errorOf(id, all, nowMs),
+    lastMs: Math.max(...all.map(({ timeMs }) => timeMs)),
   }))
-  return code === 0 ? stdout.split('\n').flatMap(journalLine) : []
+  return found.toSorted((a, b) => b.lastMs - a.lastMs)
 }
 
-/** systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes. */
-function journalLine(line: string): readonly LogLine[] {
-  const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = parseObject(line) ?? {}
-  if (typeof text !== 'string') return []
-  return [{ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text }]
+function errorOf(id: string, lines: readonly LogLine[], nowMs: number): LoggedError {
+  const last = lines.reduce((a, b) => (b.timeMs >= a.timeMs ? b : a))
+  const pods = [...new Set(lines.flatMap(({ text }) => podsIn(text)))]
+  const on = few(pods.length > 0 ? pods : [...new Set(lines.map(({ unit }) => unit))])
+  // Without source and time of klog or logfmt.
+  const text = last.text.replace(/^.*?\b[IWEF]\d{4} [\d:.]+ +\d+ \S+\] /, '').replace(/^time=\S+ level=\w+ msg=/, '')
+  const message = `${counted(lines.length, 'time')} in the last hour, last ${new Date(last.timeMs).toISOString()}: ${text.slice(0, 500)}`
+  const severity = nowMs - last.timeMs < stillMs ? 'warning' : 'note'
+  return { id, pods, finding: findingOf({ id, group: 'log', severity, on, message }) }
 }
 
-function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {
+async function readLog({ machine, options: { logFile } }: Node, nowMs: number): Promise<readonly LogLine[]> {
+  if (logFile !== undefined) return linesOf(logFile, endOfNamed(logFile), nowMs)
+  const journal: LogLine[] = []
+  if (findProgram('journalctl') !== undefined) {
+    const fields = ['--output=json', '--output-fields=MESSAGE,_SYSTEMD_UNIT', '--no-pager', '--quiet', '--since=-1h']
+    const { stdout } = await machine.ask({
+      file: 'journalctl',
+      args: [...fields, ...units.flatMap((unit) => ['-u', unit])],
+    })
+    for (const line of stdout.split('\n')) {
+      // systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes.
+      const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = parseObject(line) ?? {}
+      if (typeof text !== 'string') continue
+      journal.push({ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text })
+    }
+  }
+  if (journal.length > 0) return journal
+  // A file for all programs: by a runtime's or kubelet's name, or in their formats (logfmt, klog).
+  const isOfRuntime = /containerd|crio|kubelet|k3s|rke2|dockerd|\blevel=\w|\b[IWEF]\d{4} /
+  const all = files.flatMap((file) =>
+    linesOf(
+      file,
+      orElse(() => endOf(file), ''),
+      nowMs,
+    ),
+  )
+  return all.filter(({ text }) => isOfRuntime.test(text))
+}
+
+function linesOf(file: string, text: string, nowMs: number): readonly LogLine[] {
   const unit = file.slice(file.lastIndexOf('/') + 1)
-  return end
-    .split('\n')
-    .filter((text) => text !== '')
-    .map((text) => ({ timeMs: timeIn(text, nowMs) ?? nowMs, unit, text }))
+  const lines = text.split('\n').filter((line) => line !== '')
+  return lines.map((line) => ({ timeMs: timeIn(line, nowMs) ?? nowMs, unit, text: line }))
 }
 
-/**
- * RFC 3339, as containerd and rsyslog write it; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in
- * local time without a year: the last such date. An unknown format counts as now.
- */
-function timeIn(text: string, nowMs = Date.now()): number | undefined {
-  const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
+/** RFC 3339; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in local time without a year. */
+function timeIn(text: string, nowMs: number): number | undefined {
+  const [full] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
   const [, month, day, clock] =
     /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??
     /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
     []
-  const inYear = (year: number) => Date.parse(found ?? `${month} ${day} ${year} ${clock}`)
   const year = new Date(nowMs).getFullYear()
-  const time = inYear(year)
-  if (found === undefined && time > nowMs + 24 * hourMs) return inYear(year - 1)
+  const inYear = (of: number) => Date.parse(full ?? `${month} ${day} ${of} ${clock}`)
+  const time = inYear(year) > nowMs + 24 * hourMs ? inYear(year - 1) : inYear(year)
   return Number.isNaN(time) ? undefined : time
 }
 
+/** A pipe has no end to seek to: `--log <(journalctl -u kubelet)`. An empty result would look like a clean log. */
 function endOfNamed(file: string): string {
   try {
-    // A pipe has no end to seek to: `--log <(journalctl -u kubelet)`.
     return statSync(file).isFile() ? endOf(file) : readFileSync(file, 'utf8')
   } catch (cause) {
     throw unreadable(file, cause)
   }
 }
 
+const mostBytes = 8 * 1024 * 1024
+
 function endOf(file: string): string {
   const { size } = statSync(file)
-  const length = Math.min(size, mostBytes)
-  const buffer = Buffer.alloc(length)
+  const buffer = Buffer.alloc(Math.min(size, mostBytes))
   const fd = openSync(file, 'r')
   try {
-    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, length, size - length))
+    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, buffer.length, size - buffer.length))
   } finally {
     closeSync(fd)
   }
-}
-
-/** Each error once, the latest first. */
-export function errorsIn(lines: readonly LogLine[]): readonly LoggedError[] {
-  const byText = new Map<string, LogLine[]>()
-  for (const line of lines.filter(({ text }) => isAboutPods.test(text))) {
-    const same = shapeOf(line.text)
-    byText.set(same, [...(byText.get(same) ?? []), line])
-  }
-  const byId = new Map<string, LoggedError>()
-  for (const same of [...byText.values()].slice(-mostTexts)) {
-    for (const error of causesIn(same)) byId.set(error.id, joined(byId.get(error.id), error))
-  }
-  return [...byId.values()].toSorted((a, b) => b.lastMs - a.lastMs)
 }
 
 /** A line with an error about pod networks. Messages of a program's own start do not match. */
 const isAboutPods =
   /(?:level=(?:error|warning|fatal)|\b[EW]\d{4} |error|fail).*(?:\bcni\b|sandbox|network plugin|NetworkReady|plugin type=)/i
 
-/** Ids, addresses and times differ from pod to pod. */
-function shapeOf(text: string): string {
-  return text.replace(/[0-9a-f]{8,}|\d+|"[^" ]*"/gi, '#')
-}
+/** Of lines that differ in ids, addresses and times one is examined, and of so many different ones the last. */
+const mostShapes = 500
 
-function causesIn(lines: readonly LogLine[]): readonly LoggedError[] {
-  const last = lines.at(-1)
-  if (last === undefined) return []
-  const { errors, codes, own } = recognise(last.text)
-  const about = {
-    count: lines.length,
-    lastMs: Math.max(...lines.map(({ timeMs }) => timeMs)),
-    pods: [...new Set(lines.flatMap(({ text }) => podsIn(text)))],
-    units: [...new Set(lines.map(({ unit }) => unit))],
-    text: last.text,
+function linesByShape(lines: readonly LogLine[]): readonly (readonly LogLine[])[] {
+  const byShape = new Map<string, LogLine[]>()
+  for (const line of lines.filter(({ text }) => isAboutPods.test(text))) {
+    const shape = line.text.replace(/[0-9a-f]{8,}|\d+|"[^" ]*"/gi, '#')
+    byShape.set(shape, [...(byShape.get(shape) ?? []), line])
   }
-  const ofOthers = errors.filter(({ role }) => role === 'cause')
-  const all = [...(own.length > 0 ? own : codes), ...ofOthers]
-  const found = all.length === 0 && isBehindNetwork.test(last.text) ? [{ id: sandboxFailed }] : all
-  return found.map(({ id }) => ({ id, ...about }))
+  return [...byShape.values()].slice(-mostShapes)
 }
 
 /** The failure of a sandbox whose ADD went well. */
@@ -167,20 +165,16 @@ export const sandboxFailed = 'sandbox-failed'
 const isBehindNetwork =
   /(?:RunPodSandbox|pod sandbox|t sandbox)[^\n]*(?:failed to (?:create containerd|start sandbox container) task|container create failed)/i
 
+function idsIn(text: string): readonly string[] {
+  const { errors, codes, own } = recognise(text)
+  const causes = errors.filter(({ role }) => role === 'cause')
+  const found = [...(own.length > 0 ? own : codes), ...causes].map(({ id }) => id)
+  return found.length === 0 && isBehindNetwork.test(text) ? [sandboxFailed] : found
+}
+
 /** kubelet writes pod="NAMESPACE/NAME", containerd &PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}. */
 function podsIn(text: string): readonly string[] {
   const ofKubelet = [...text.matchAll(/\bpod=\\?"([\w.-]+\/[\w.-]+)\\?"/g)].map(([, pod = '']) => pod)
   const ofContainerd = [...text.matchAll(/PodSandboxMetadata\{Name:([\w.-]+),Uid:[^,]*,Namespace:([\w.-]+),/g)]
   return [...ofKubelet, ...ofContainerd.map(([, name, namespace]) => `${namespace}/${name}`)]
-}
-
-function joined(before: LoggedError | undefined, error: LoggedError): LoggedError {
-  if (before === undefined) return error
-  const later = before.lastMs > error.lastMs ? before : error
-  return {
-    ...later,
-    count: before.count + error.count,
-    pods: [...new Set([...before.pods, ...error.pods])],
-    units: [...new Set([...before.units, ...error.units])],
-  }
 }

@@ -1,36 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory of configurations as the runtimes see it: every file, and the file that each runtime uses.
 
-import { readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { Finding } from '../findings.ts'
-import type { NodeRuntime } from '../runtimes/node-runtimes.ts'
-import { directoryFindings, type LookedAt, notWatching } from './directory-findings.ts'
-import { type FileLint, lintText } from './file.ts'
-import { findingIn } from './finding.ts'
 import {
-  type Candidate,
   filesIn,
   isConfigurationName,
   type Loaded,
   loadFile,
-  loadSingle,
   type NotLoaded,
-  type Prediction,
   pluginFilesOf,
-  predict,
-  type RuntimeSettings,
-} from './predict.ts'
+} from '../config-directory.ts'
+import type { Finding } from '../findings.ts'
+import { orElse } from '../if-there.ts'
+import type { NodeRuntime } from '../runtimes/node-runtimes.ts'
+import { type Candidate, isHere, type Prediction, predict } from './choice.ts'
+import { overlapOf, subnetsOf } from './contradictions.ts'
+import { type FileLint, lintText } from './file.ts'
+import { findingIn } from './finding.ts'
 import type { Programs } from './programs.ts'
 
-/** `prediction` is absent if the directory cannot be read. */
-interface DirectoryLint {
-  readonly files: readonly string[]
+/** `prediction` is absent if the directory, or a file of it, cannot be read. */
+export interface DirectoryLint {
+  readonly files: readonly FileLint[]
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
-  /** The directory, or a file of it, is missing or unreadable. */
-  readonly couldNotLook?: true
-  readonly lints?: readonly FileLint[]
 }
 
 /** `readers`: the runtimes of the node that read it. `isOfCrio`: whether CRI-O would find these programs. */
@@ -39,84 +33,75 @@ interface DirectoryOptions {
   readonly isOfCrio?: boolean
 }
 
+interface LookedAt {
+  readonly lint: FileLint
+  readonly candidate: Candidate
+  /** The file is unreadable for the user of lint; a runtime may read it. */
+  readonly isDenied?: true
+}
+
 export function lintDirectory(
   directory: string,
   programs: Programs,
   { readers = [], isOfCrio = true }: DirectoryOptions = {},
 ): DirectoryLint {
-  const listed = namesIn(directory)
-  if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
-  const looked = listed.names.filter(isConfigurationName).map((name) => lookAt(directory, name, programs))
-  const files = looked.map(({ lint }) => lint.file)
-  const denied = looked.filter(({ isDenied }) => isDenied === true)
+  const names = orElse(() => filesIn(directory), undefined)
+  if (names === undefined) return { files: [], findings: [unreadable(directory)] }
+  const looked = names.filter(isConfigurationName).map((name) => lookAt(directory, name, programs))
+  const files = looked.map(({ lint }) => lint)
+  const ofFiles = files.flatMap(({ findings }) => findings).filter(({ id }) => id !== 'bin-dir-missing')
   // Without all files the runtimes' choice is unknown: they run as root.
-  if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
-  const prediction = predict(
-    looked.map(({ candidate: { programProblem: problem, ...rest } }) => {
-      return isOfCrio ? { ...rest, programProblem: problem } : rest
-    }),
-    settingsOf(readers),
-  )
-  const names = readers.map(({ runtime }) => runtime)
-  const others = listed.names.filter((name) => !isConfigurationName(name))
-  const about = { directory, looked, prediction, names, others }
-  const ofFiles = looked.flatMap(({ lint }) => lint.findings).filter(({ id }) => id !== 'bin-dir-missing')
-  const ofDirectory = [
-    ...directoryFindings(about),
-    ...programFindings(directory, programs),
-    ...watchFindings(directory, readers),
-    ...(prediction.containerd.file === undefined ? [] : loopbackFindings(directory, readers, programs)),
+  if (looked.some(({ isDenied }) => isDenied)) return { files, findings: ofFiles }
+  const candidates = looked.map(({ candidate: { programProblem, ...rest } }) => {
+    return isOfCrio ? { ...rest, programProblem } : rest
+  })
+  const settingsOf = (name: string) => readers.find(({ runtime }) => runtime === name)?.settings
+  const { maxConfNum } = settingsOf('containerd') ?? {}
+  const prediction = predict(candidates, { maxConfNum, defaultNetwork: settingsOf('CRI-O')?.defaultNetwork })
+  const about = { directory, looked, prediction, readers }
+  const findings = [
+    ...ofFiles,
+    ...emptiness(directory, looked.length),
+    ...consequences(about),
+    ...unused(about),
+    ...shared(about),
+    ...names.filter((name) => !isConfigurationName(name)).map((name) => ignored(join(directory, name))),
+    ...programFindings(about, programs),
   ]
-  const findings = [...ofFiles, ...ofDirectory]
-  const lints = looked.map(({ lint }) => lint)
-  return { files, findings, prediction, lints }
+  return { files, findings, prediction }
 }
 
-/** Settings of the runtimes that change their choice. */
-function settingsOf(readers: readonly NodeRuntime[]): RuntimeSettings {
-  const of = (name: string) => readers.find(({ runtime }) => runtime === name)?.settings
-  return { maxConfNum: of('containerd')?.maxConfNum, defaultNetwork: of('CRI-O')?.defaultNetwork }
-}
-
-function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
+function unreadable(directory: string): Finding {
   try {
-    return { names: filesIn(directory) }
+    readdirSync(directory)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return { problem: findingIn(directory, { id: 'dir-missing', message: 'it is not there' }) }
-    const denied = { message: 'permission denied', cure: 'run it as root' }
-    const why = code === 'EACCES' || code === 'EPERM' ? denied : { message }
-    return { problem: findingIn(directory, { id: 'dir-unreadable', ...why }) }
+    if (code === 'ENOENT') return findingIn(directory, { id: 'dir-missing', message: 'it is not there' })
+    return findingIn(directory, { id: 'dir-unreadable', message })
   }
+  return findingIn(directory, { id: 'dir-unreadable', message: 'it changes while it is read' })
 }
 
 function lookAt(directory: string, name: string, programs: Programs): LookedAt {
   const file = join(directory, name)
   const read = textOf(file)
   if ('problem' in read) {
-    const cure = read.isDenied ? 'run it as root' : undefined
-    const lint: FileLint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem, cure })] }
-    return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
+    const lint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem })] }
+    return { lint, candidate: { name, load: read }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
   const loaded = loadFile(name, read.text)
-  const load = 'problem' in loaded ? loaded : { ...loaded, version: lint.list?.version ?? loaded.version }
-  const folder = pluginFilesOf(directory, load)
-  if ('problem' in load || folder.length === 0) return { lint, candidate: candidateOf(name, load, programs) }
-  const findings = lint.findings.filter(({ id }) => id !== 'plugins-missing')
-  return { lint: { ...lint, findings }, candidate: candidateOf(name, withFolder(load, folder), programs) }
-}
-
-function candidateOf(name: string, load: Loaded | NotLoaded, programs: Programs): Candidate {
-  return { name, load: withPlugins(load), programProblem: programProblem(load, programs) }
+  const folder = pluginFilesOf(directory, loaded)
+  const load =
+    'problem' in loaded ? loaded : withFolder({ ...loaded, version: lint.list?.version ?? loaded.version }, folder)
+  const findings = folder.length === 0 ? lint.findings : lint.findings.filter(({ id }) => id !== 'plugins-missing')
+  return { lint: { ...lint, findings }, candidate: { name, load, programProblem: programProblem(load, programs) } }
 }
 
 /** A runtime reads a file of any size; a configuration of this size is a mistake. */
-const longestBytes = 64 * 1024 * 1024
+const longestBytes = 1024 * 1024
 
-type Read = { readonly text: string } | { readonly problem: string; readonly isDenied?: true }
-
-function textOf(file: string): Read {
+function textOf(file: string): { readonly text: string } | (NotLoaded & { readonly isDenied?: true }) {
   try {
     const stat = statSync(file)
     if (!stat.isFile()) return { problem: `it is ${stat.isDirectory() ? 'a directory' : 'no regular file'}` }
@@ -129,20 +114,16 @@ function textOf(file: string): Read {
   }
 }
 
+/** With the plugins of the network's folder. */
 function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded {
   const types = [...load.types]
   for (const file of files) {
     const read = textOf(file)
-    const plugin = 'problem' in read ? read : loadSingle(read.text)
+    const plugin = 'problem' in read ? read : loadFile(file, read.text)
     if ('problem' in plugin) return { problem: `${load.name}/${basename(file)}: ${plugin.problem}` }
     types.push(...plugin.types)
   }
-  return { ...load, types }
-}
-
-function withPlugins(load: Loaded | NotLoaded): Loaded | NotLoaded {
-  if ('problem' in load || load.types.length > 0) return load
-  return { problem: "no 'plugins' key, and no plugin configs found" }
+  return types.length > 0 ? { ...load, types } : { problem: "no 'plugins' key, and no plugin configs found" }
 }
 
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
@@ -155,33 +136,97 @@ function programProblem(load: Loaded | NotLoaded, programs: Programs): string | 
   return undefined
 }
 
-/** For a directory that a runtime reads this is an error: no pod gets a network. */
-function programFindings(directory: string, { absence }: Programs): readonly Finding[] {
-  if (absence === undefined) return []
-  const message = `no plugin can be started: ${absence.message}`
-  return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message, cure: absence.cure })]
+interface About {
+  readonly directory: string
+  readonly looked: readonly LookedAt[]
+  readonly prediction: Prediction
+  readonly readers: readonly NodeRuntime[]
 }
 
-/** containerd calls the plugin `loopback` for each pod, whatever the configuration says; CRI-O sets `lo` up itself. */
-function loopbackFindings(
-  directory: string,
-  readers: readonly NodeRuntime[],
-  { hasDirectory, problemOf }: Programs,
-): readonly Finding[] {
-  const containerd = readers.find(({ runtime }) => runtime === 'containerd')
-  if (containerd === undefined || containerd.settings.hasInternalLoopback === true || !hasDirectory) return []
-  const problem = problemOf('loopback', undefined)
+function emptiness(directory: string, count: number): readonly Finding[] {
+  if (count > 0) return []
+  return [findingIn(directory, { id: 'dir-empty', message: 'no file of it ends in .conflist, .conf or .json' })]
+}
+
+function ignored(file: string): Finding {
+  return findingIn(file, { id: 'wrong-extension', message: 'no runtime reads it' })
+}
+
+/** Files that stop a runtime or are skipped, where no finding of the file says so already; and a difference of choices. */
+function consequences({ directory, looked, prediction, readers }: About): readonly Finding[] {
+  const { containerd, crio, skipped, cnitool } = prediction
+  const names = readers.map(({ runtime }) => runtime)
+  const reported = new Set<string>()
+  for (const { lint, candidate } of looked) {
+    if (lint.findings.some(({ severity }) => severity === 'error')) reported.add(candidate.name)
+  }
+  const found: { id: string; name: string; message: string }[] = []
+  if (isHere(names, 'containerd') && containerd.file === undefined && containerd.stoppedBy !== undefined) {
+    const message = `containerd reads it first and loads nothing: ${containerd.reason}`
+    found.push({ id: 'containerd-stops', name: containerd.stoppedBy, message })
+  }
+  for (const { network, choice } of cnitool) {
+    if (choice.file !== undefined || choice.stoppedBy === undefined) continue
+    const message = `cnitool does not find the network ${network} behind it`
+    found.push({ id: 'cnitool-stops', name: choice.stoppedBy, message })
+  }
+  if (isHere(names, 'CRI-O')) {
+    found.push(
+      ...skipped.map(({ file, reason }) => ({ id: 'cri-o-skips', name: file, message: `CRI-O skips it: ${reason}` })),
+    )
+  }
+  const news = found.filter(({ name }) => !reported.has(name))
+  const areBoth = isHere(names, 'containerd') && isHere(names, 'CRI-O')
+  const isExplained = found.length > news.length || containerd.file === crio.file
+  const message = `containerd uses ${containerd.file ?? 'nothing'}, CRI-O ${crio.file ?? 'nothing'}`
+  return [
+    ...news.map(({ id, name, message: text }) => findingIn(join(directory, name), { id, message: text })),
+    ...(areBoth && !isExplained ? [findingIn(directory, { id: 'runtimes-differ', message })] : []),
+  ]
+}
+
+/** Valid files that neither containerd nor CRI-O takes for the default network. */
+function unused({ directory, looked, prediction: { containerd, crio } }: About): readonly Finding[] {
+  const used = [containerd.file, crio.file]
+  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
+  const message = `${looked[0]?.candidate.name} is before it in the order of names`
+  return whole.map(({ candidate }) => findingIn(join(directory, candidate.name), { id: 'sorted-later', message }))
+}
+
+/** Two files with one network's name, and two networks with one address. */
+function shared({ looked }: About): readonly Finding[] {
+  const found: Finding[] = []
+  const before: { name: string; network: string; subnets: readonly string[] }[] = []
+  for (const { lint, candidate } of looked) {
+    if ('problem' in candidate.load) continue
+    const network = candidate.load.name
+    const subnets = (lint.list?.plugins ?? []).flatMap(subnetsOf)
+    const same = network === '' ? undefined : before.find((other) => other.network === network)
+    if (same !== undefined) {
+      const message = `its network ${network} is also in ${same.name}`
+      found.push(findingIn(lint.file, { id: 'same-network', message }))
+    }
+    for (const other of before) {
+      const both = other.network === network ? undefined : overlapOf(subnets, other.subnets)
+      if (both === undefined) continue
+      const message = `its subnet ${both[0]} overlaps with ${both[1]} of ${other.name}`
+      found.push(findingIn(lint.file, { id: 'subnets-overlap', message }))
+    }
+    before.push({ name: candidate.name, network, subnets })
+  }
+  return found
+}
+
+/** No plugin at all; and `loopback`, which containerd calls for each pod, whatever the configuration says. */
+function programFindings({ directory, prediction, readers }: About, programs: Programs): readonly Finding[] {
+  if (programs.absence !== undefined) {
+    const message = `no plugin can be started: ${programs.absence}`
+    return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message })]
+  }
+  const settings = readers.find(({ runtime }) => runtime === 'containerd')?.settings
+  if (settings === undefined || settings.hasInternalLoopback || prediction.containerd.file === undefined) return []
+  const problem = programs.problemOf('loopback', undefined)
   if (problem === undefined) return []
-  const link = `ln -s trestle ${containerd.settings.binDirs[0]}/loopback`
-  const cure = problemOf('trestle', undefined) === undefined ? link : undefined
+  const cure = `ln -s trestle ${settings.binDirs[0]}/loopback`
   return [findingIn(directory, { id: 'loopback-plugin-missing', message: problem.message, cure })]
-}
-
-/** A containerd that reads another directory does not watch this one. */
-function watchFindings(directory: string, readers: readonly NodeRuntime[]): readonly Finding[] {
-  const pids = readers.flatMap(({ runtime, pid, root }) => (runtime === 'containerd' && root === '' ? [pid] : []))
-  const not = notWatching(directory).filter((pid) => pids.includes(pid))
-  return not.map((pid) =>
-    findingIn(directory, { id: 'dir-not-watched', message: `containerd (process ${pid}) does not watch it` }),
-  )
 }

@@ -4,34 +4,29 @@
 import { keyPathText, printable, quote } from '../../cni/errors.ts'
 import { defined } from '../../cni/json.ts'
 import { type Finding, findingOf as published } from '../findings.ts'
+import { type JsonText, positionOf, type Step } from '../json-text.ts'
 import { maskedText } from '../record/secrets.ts'
-import type { JsonPlaces } from './json-places.ts'
-import { positionOf } from './json-problems.ts'
 
-/**
- * The result of a rule. `steps` or `offset`: its place; `cause`, `cure`, `severity`: replace those of the diagnosis.
- */
+/** The result of a rule. `steps`: its place; `cause`, `cure` and `severity` replace those of the catalogue. */
 export interface Found {
   readonly id: string
   readonly message: string
+  readonly steps?: readonly Step[]
   readonly cause?: string
   readonly cure?: string | undefined
   readonly severity?: Finding['severity']
-  readonly steps?: readonly Step[]
-  readonly offset?: number
   /** Points at the value, not at its key. */
   readonly isAboutValue?: boolean
-  /** It is about an absent key: where keys are misspelt, the misspelling is the finding. */
+  /** It is about an absent key, which may only be misspelt. */
   readonly isAbsence?: boolean
 }
 
+/** A file that is a JSON object. */
 export interface Source {
   readonly file: string
   readonly text: string
   readonly root: Readonly<Record<string, unknown>>
-  readonly places: JsonPlaces
-  /** Offsets where 0 replaces a placeholder that is not JSON. */
-  readonly standIns?: readonly number[]
+  readonly json: JsonText
 }
 
 export function findingIn(file: string, { id, message, cause, cure, severity }: Found): Finding {
@@ -43,18 +38,14 @@ export function findingAt(file: string, text: string, found: Found & { readonly 
   return { ...findingIn(file, found), line, column, ...defined({ excerpt: excerptOf(text, line, column) }) }
 }
 
-export function findingAtKey(source: Source, found: Found): Finding {
-  const place = source.places.find(found.steps ?? [])
-  const offset = found.offset ?? (found.isAboutValue ? place.value : (place.key ?? place.value))
-  return findingAt(source.file, source.text, { ...found, offset })
+export function findingAtKey({ file, text, json }: Source, found: Found): Finding {
+  return findingAt(file, text, { ...found, offset: json.offsetOf(found.steps ?? [], found.isAboutValue) })
 }
 
-/**
- * Longer lines are cut, so that the caret is on the screen. None where a secret stands before the caret: findings go
- * into bug reports.
- */
+/** Longer lines are cut, so that the caret is on the screen. */
 const widest = 100
 
+/** The line and a caret below it. None where a secret stands before the caret: findings go into bug reports. */
 function excerptOf(text: string, line: number, column: number): [string, string] | undefined {
   const written = (text.split('\n')[line - 1] ?? '').replace(/\r$/, '')
   const whole = maskedText(written)
@@ -65,9 +56,6 @@ function excerptOf(text: string, line: number, column: number): [string, string]
   const indent = shown.slice(0, column - 1 - from).replace(/[^\t]/g, ' ')
   return [shown, `${indent.padEnd(column - 1 - from)}^`]
 }
-
-/** A key, or an index of a list. */
-export type Step = string | number
 
 /** `plugins[0].ipam.subnet`, control characters escaped. */
 export function keyPathOf(steps: readonly Step[]): string {

@@ -2,22 +2,23 @@
 // `trestle lint`: finds faults of a configuration, and predicts the file that each runtime uses.
 
 import { statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, extname } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/errors.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
+import { isConfigurationName, loadFile, pluginFilesOf } from '../config-directory.ts'
 import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { readInputText } from '../input-file.ts'
 import { print } from '../output.ts'
 import { type NodeRuntime, nodeRuntimes } from '../runtimes/node-runtimes.ts'
-import { lintFile } from './attachments.ts'
+import { choicesText, type Prediction } from './choice.ts'
 import { lintDirectory } from './directory.ts'
-import { choicesText } from './directory-findings.ts'
+import { lintText } from './file.ts'
 import { openNode } from './node.ts'
-import { extensionOf, hasPluginFiles, isConfigurationName, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import {
+  foldersOf,
   otherBinDirs,
   runtimeFindings,
   runtimeLine,
@@ -34,21 +35,18 @@ export const lintCommand: Command = {
   maxWords: 1,
   summary: 'find the faults of a configuration, and the file that each runtime uses',
   description: [
-    'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of upstream',
-    'plugins; values as ADD checks them; keys without effect; plugins that are missing or cannot be',
-    'started. Plugins are started for VERSION, which changes nothing. As root, lint also finds ranges that the node',
+    'FILE (- is standard input): JSON errors with line, column and caret. Plugins of type trestle: misspelt keys,',
+    'values as ADD checks them, keys without effect. Plugins of other types: whether they are installed and speak',
+    'the version (they are started for VERSION, which changes nothing). As root, lint also finds ranges that the node',
     'uses already.',
-    'DIR: every file of it, and the one that containerd, CRI-O and cnitool use, and why the others are skipped.',
-    'Without a name: the directories that the runtimes of this node really use, as they say themselves (CRI Status),',
-    'else as their files say, or /etc/cni/net.d.',
+    'DIR: every file of it, the one that containerd, CRI-O and cnitool use, and why the others are skipped; folders',
+    'below it as nerdctl has them, too.',
+    'Without a name: NETCONFPATH, else the directories that the runtimes of this node use. CNI_PATH names the',
+    'directories of the plugins.',
     'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
   ].join('\n'),
   options: {
-    'bin-dir': {
-      type: 'string',
-      value: 'DIR',
-      help: "where the plugins are; several with : between (default: the runtime's, or /opt/cni/bin)",
-    },
+    'bin-dir': { type: 'string', value: 'DIR', help: 'where the plugins are; several with : between' },
     skip: { type: 'string', value: 'IDS', help: 'leave out findings with these ids, commas between' },
     list: { type: 'boolean', help: 'list the ids of all findings, and look at nothing' },
     strict: { type: 'boolean', help: 'warnings make exit code 1, too' },
@@ -59,126 +57,110 @@ export const lintCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { words, values } = input
-  if (values['list'] === true) return listDiagnoses(input, 'lint', ownDiagnoses())
-  const ids = ownDiagnoses().map(({ id }) => id)
+  const all = [...diagnoses().values()].filter(({ family }) => family === 'lint')
+  if (values['list'] === true) return listDiagnoses(input, 'lint', all)
+  const ids = all.map(({ id }) => id)
   const skipped = wordsOf('skip', values['skip'], ids)
   const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
+  const name = words[0] ?? (process.env['NETCONFPATH'] || undefined)
   // If both the file and the plugins' directory are named, this node does not matter.
-  const node = words[0] !== undefined && binDirs !== undefined ? [] : await nodeRuntimes()
-  const linted = look(words[0], node, binDirs)
+  const runtimes = name !== undefined && binDirs !== undefined ? [] : await nodeRuntimes()
+  const linted = look(name, runtimes, binDirs)
   return report(input, { ...linted, findings: linted.findings.filter(({ id }) => !skipped.includes(id)) })
 }
-
-function ownDiagnoses() {
-  return [...diagnoses().values()].filter(({ family }) => family === 'lint')
-}
-
-function report(input: Input, linted: Linted): number {
-  const { output, values } = input
-  const { files, findings, directories, couldNotLook, runtimes } = linted
-  const [errors, warnings, notes] = [
-    countOf(findings, 'error'),
-    countOf(findings, 'warning'),
-    countOf(findings, 'note'),
-  ]
-  const isBad = errors > 0 || (values['strict'] === true && warnings > 0)
-  const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
-  const [first] = directories
-  const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
-  const document = { files, findings, ...predicted, node: runtimes, counts: { errors, warnings, notes } }
-  const isMany = directories.length > 1
-  const choices = directories.map(({ directory, prediction, readers }) => {
-    const names = readers.map(({ runtime }) => runtime)
-    return `${isMany ? `${directory}:\n` : ''}${choicesText(prediction, names)}`
-  })
-  const look = { hasColour: output.hasColour, width: Number.POSITIVE_INFINITY }
-  const texts = findings.map((finding) => findingText(finding, look))
-  const node = linted.isNodeShown ? runtimes.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join('') : ''
-  const count = `${counted(errors, 'error')}, ${counted(warnings, 'warning')}, ${counted(notes, 'note')}`
-  const last = `${count} in ${counted(files.length, 'file')}\n`
-  const text = [...texts, ...(node === '' ? [] : [node]), ...choices, last].join('\n')
-  return print(input, { command: 'lint', document, text, code })
-}
-
-// Looks at a file, at a directory, or at all directories that the runtimes of the node use.
 
 interface Linted {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
-  readonly directories: readonly Read[]
+  /** A directory and the runtimes' choices in it; `readers`: the runtimes of the node that read it. */
+  readonly directories: readonly { directory: string; prediction: Prediction; readers: readonly NodeRuntime[] }[]
   readonly couldNotLook: boolean
-  readonly runtimes: readonly NodeRuntime[]
-  /** Whether the node was examined, not one file. */
-  readonly isNodeShown: boolean
-}
-
-/** A directory and the runtimes' choices in it. `readers`: the runtimes of the node that read it. */
-interface Read {
-  readonly directory: string
-  readonly prediction: Prediction
-  readonly readers: readonly NodeRuntime[]
+  /** The runtimes of the node, if it was examined, and not a name. */
+  readonly node: readonly NodeRuntime[]
 }
 
 /** Without a name: the directories that the runtimes of the node use. */
 export function look(name: string | undefined, runtimes: readonly NodeRuntime[], binDirs?: readonly string[]): Linted {
-  if (name !== undefined && !isDirectory(name)) return lookAtFile(name, runtimes, binDirs)
+  const programsOf = (directory: string) => {
+    const where = binDirs ?? targetOf(directory, runtimes).binDirs
+    const programs = openPrograms(where, otherBinDirs(where, runtimes))
+    return programs.absence === undefined ? { ...programs, hostLinks: openNode() } : programs
+  }
+  if (name !== undefined && !isDirectory(name)) return lookAtFile(name, programsOf(dirname(name)))
   const targets = name === undefined ? targetsOf(runtimes) : [targetOf(name, runtimes)]
-  return lookAtDirectories(targets, { runtimes, binDirs, isNamed: name !== undefined })
-}
-
-function lookAtFile(name: string, runtimes: readonly NodeRuntime[], named?: readonly string[]): Linted {
-  const binDirs = named ?? targetOf(dirname(name), runtimes).binDirs
-  const text = readInputText(name)
-  const lints = lintFile(name, text, programsIn(binDirs, runtimes))
-  const all = lints.flatMap((lint) => lint.findings)
-  const findings = hasPluginFiles(name, text) ? all.filter(({ id }) => id !== 'plugins-missing') : all
-  return { files: [name], findings, directories: [], couldNotLook: false, runtimes, isNodeShown: false }
-}
-
-interface About {
-  readonly runtimes: readonly NodeRuntime[]
-  readonly binDirs: readonly string[] | undefined
-  readonly isNamed: boolean
-}
-
-function lookAtDirectories(targets: readonly Target[], { runtimes, binDirs, isNamed }: About): Linted {
-  const looked = targets.map((target) => {
-    const programs = programsIn(binDirs ?? target.binDirs, runtimes)
-    const how = { readers: target.readers, isOfCrio: binDirs !== undefined || target.isOfCrio }
-    return { ...target, lint: lintDirectory(target.directory, programs, how) }
-  })
-  const unread = isNamed ? targets.map(({ directory }) => directory) : [usualDirectory() ?? []].flat()
-  const findings = [
-    ...looked.flatMap(({ lint }) => lint.findings),
-    ...unread.filter(isUsual).flatMap((directory) => unusedDirectory(directory, runtimes, isNamed)),
-    ...(isNamed ? [] : runtimeFindings(runtimes)),
-  ]
+  const looked = targets.flatMap((target) => lookAtTarget(target, { programsOf, isNamed: binDirs !== undefined }))
+  // A directory elsewhere is a draft: no runtime reads it.
+  const usual = name ?? usualDirectory()
+  const unread = usual !== undefined && /\/cni\/net\.d\/?$/.test(usual) ? unusedDirectory(usual, runtimes) : []
+  const node = name === undefined ? runtimes : []
   return {
-    files: looked.flatMap(({ lint }) => lint.files),
-    findings,
-    directories: looked.flatMap(({ directory, readers, lint: { prediction } }) =>
-      prediction === undefined ? [] : [{ directory, prediction, readers }],
-    ),
-    couldNotLook: looked.some(({ lint }) => lint.couldNotLook) || (!isNamed && runtimes.some((each) => each.isDenied)),
-    runtimes,
-    isNodeShown: !isNamed,
+    files: looked.flatMap(({ lint }) => lint.files.map(({ file }) => file)),
+    findings: [...looked.flatMap(({ lint }) => lint.findings), ...unread, ...runtimeFindings(node)],
+    directories: looked.flatMap(({ directory, readers, lint: { prediction } }) => {
+      return prediction === undefined ? [] : [{ directory, prediction, readers }]
+    }),
+    couldNotLook: looked.some(({ lint }) => lint.prediction === undefined) || node.some(({ isDenied }) => isDenied),
+    node,
   }
 }
 
-function programsIn(binDirs: readonly string[], runtimes: readonly NodeRuntime[]): Programs {
-  const programs = openPrograms(binDirs, otherBinDirs(binDirs, runtimes))
-  return { ...programs, ...(programs.hasDirectory ? { host: openNode() } : {}) }
+function lookAtFile(name: string, programs: Programs): Linted {
+  const text = readInputText(name)
+  const { findings } = lintText(name, text, programs)
+  const hasFolder = name.endsWith('.conflist') && pluginFilesOf(dirname(name), loadFile(name, text)).length > 0
+  const all = hasFolder ? findings.filter(({ id }) => id !== 'plugins-missing') : findings
+  return { files: [name], findings: all, directories: [], couldNotLook: false, node: [] }
 }
 
-/** A directory elsewhere is a draft: no runtime reads it. */
-function isUsual(directory: string): boolean {
-  return /\/cni\/net\.d\/?$/.test(directory)
+interface About {
+  readonly programsOf: (directory: string) => Programs
+  /** The directory of the plugins is given. */
+  readonly isNamed: boolean
 }
+
+/** A directory, and the folders below it, whose files nerdctl alone reads: there nobody chooses one. */
+function lookAtTarget({ directory, readers, isOfCrio }: Target, { programsOf, isNamed }: About) {
+  const folders = foldersOf(directory).map((folder) => {
+    const lint = lintDirectory(folder, programsOf(directory))
+    return {
+      directory: folder,
+      readers,
+      lint: { ...lint, findings: lint.findings.filter(({ id }) => !ofChoice.has(id)) },
+    }
+  })
+  const lint = lintDirectory(directory, programsOf(directory), { readers, isOfCrio: isNamed || isOfCrio })
+  return [{ directory, readers, lint }, ...folders]
+}
+
+const ofChoice = new Set([
+  ...['sorted-later', 'runtimes-differ', 'containerd-stops', 'cri-o-skips', 'cnitool-stops', 'bin-dir-missing'],
+])
 
 /** A missing name counts as a directory, unless it has a configuration's extension. */
 function isDirectory(name: string): boolean {
   if (name === '-') return false
   // Of what cannot be looked at, who opens it says why.
   const isThere = orElse(() => statSync(name).isDirectory(), undefined)
-  return isThere ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extensionOf(name)))
+  return isThere ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extname(name)))
+}
+
+function report(input: Input, { files, findings, directories, couldNotLook, node }: Linted): number {
+  const { output, values } = input
+  const errors = countOf(findings, 'error')
+  const warnings = countOf(findings, 'warning')
+  const notes = countOf(findings, 'note')
+  const isBad = errors > 0 || (values['strict'] === true && warnings > 0)
+  const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
+  const [first] = directories
+  const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
+  const document = { files, findings, ...predicted, node, counts: { errors, warnings, notes } }
+  const texts = findings.map((finding) => findingText(finding, { ...output, width: Number.POSITIVE_INFINITY }))
+  if (node.length > 0) texts.push(node.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join(''))
+  for (const { directory, prediction, readers } of directories) {
+    const names = readers.map(({ runtime }) => runtime)
+    texts.push(`${directories.length > 1 ? `${directory}:\n` : ''}${choicesText(prediction, names)}`)
+  }
+  const count = `${counted(errors, 'error')}, ${counted(warnings, 'warning')}, ${counted(notes, 'note')}`
+  texts.push(`${count} in ${counted(files.length, 'file')}\n`)
+  return print(input, { command: 'lint', document, text: texts.join('\n'), code })
 }

@@ -3,16 +3,17 @@
 // started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
 
 import { spawnSync } from 'node:child_process'
-import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-head.ts'
 import { parseObject } from '../../cni/json.ts'
-import type { ObservedLink } from '../../kernel/observed.ts'
-import { orElse } from '../if-there.ts'
+import { isExecutable } from '../../process/runner.ts'
+import { namesIfThere } from '../if-there.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { isOwnType } from '../own-type.ts'
 import { type Found, shown } from './finding.ts'
+import type { NodeLinks } from './node.ts'
 
 const versionTimeoutMs = 5000
 
@@ -20,20 +21,19 @@ type Problem = Pick<Found, 'id' | 'message' | 'cure'>
 
 /** Plugins below the directories of CNI_PATH; each program is examined once. */
 export interface Programs {
-  readonly hasDirectory: boolean
-  /** If no directory exists: their names, and directories that have plugins instead. */
-  readonly absence?: Pick<Found, 'message' | 'cure'>
+  /** If no directory exists: a sentence about it. */
+  readonly absence?: string
   /** The problem of a program with a configuration of this version. */
   readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
-  /** The links of the node, if they are to be compared with the file. */
-  readonly host?: () => ReadonlyMap<string, ObservedLink> | undefined
   /** Whether a plugin of this type is trestle: by its name, or because the file is this executable or a link to it. */
   readonly isOwn: (type: string) => boolean
+  /** The links of the node, if they are to be compared with the file. */
+  readonly hostLinks?: () => NodeLinks | undefined
 }
 
 /** `others`: directories of packages, which a runtime does not search. */
 export function openPrograms(directories: readonly string[], others: readonly string[] = []): Programs {
-  const hasDirectory = directories.some((directory) => namesIn(directory) !== undefined)
+  const isThere = directories.some((directory) => existsSync(directory))
   const known = new Map<string, Program>()
   const programOf = (type: string): Program => {
     const program = known.get(type) ?? lookAt(type, directories, others)
@@ -41,10 +41,18 @@ export function openPrograms(directories: readonly string[], others: readonly st
     return program
   }
   return {
-    hasDirectory,
-    ...(hasDirectory ? {} : { absence: absenceOf(directories, others) }),
+    ...(isThere ? {} : { absence: absenceOf(directories, others) }),
     isOwn: (type) => isOwnType(type) || isCopy(fileOf(type, directories)),
     problemOf: (type, version) => {
+      if (!isPluginType(type)) {
+        const message = `${shown(type)} is no name of a plugin: it has a path`
+        return {
+          id: 'plugin-missing',
+          message,
+          cure: `write "${basename(type)}", and put the file into ${directories[0]}`,
+        }
+      }
+      if (!isThere) return undefined
       const { problem, versions } = programOf(type)
       if (problem !== undefined || version === undefined || versions.includes(version)) return problem
       const message = `the plugin ${shown(type)} does not support cniVersion ${version}`
@@ -59,41 +67,34 @@ interface Program {
 }
 
 function lookAt(type: string, directories: readonly string[], others: readonly string[]): Program {
-  const found = fileOf(type, directories)
-  if (found === undefined) return { problem: missing(type, directories, others), versions: [] }
-  const problem = startProblem(found)
-  if (problem !== undefined) return { problem, versions: [] }
-  return versionsOf(found)
+  const file = fileOf(type, directories)
+  if (file === undefined) return { problem: missing(type, directories, others), versions: [] }
+  if (isExecutable(file)) return askVersions(file)
+  const message = `${file} cannot be started: it is no regular file, has no x in its mode, or its file system is noexec`
+  return { problem: { id: 'plugin-not-executable', message, cure: `chmod 755 ${file}` }, versions: [] }
 }
 
 function fileOf(type: string, directories: readonly string[]): string | undefined {
-  return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
+  return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(existsSync) : undefined
 }
 
-function absenceOf(directories: readonly string[], others: readonly string[]): Pick<Found, 'message' | 'cure'> {
-  const [directory = ''] = directories
-  const other = others.find((each) => (namesIn(each) ?? []).length > 0)
+function absenceOf(directories: readonly string[], others: readonly string[]): string {
   const message = `${directories.join(', ')} ${directories.length === 1 ? 'is' : 'are'} not there`
-  if (other === undefined) return { message, cure: undefined }
-  return { message: `${message}; there are plugins in ${other}`, cure: linkCure(other, directory) }
-}
-
-function linkCure(from: string, to: string): string {
-  return `ln -s ${from} ${to} (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
+  const other = others.find((each) => namesIfThere(each).length > 0)
+  return other === undefined ? message : `${message}; there are plugins in ${other}`
 }
 
 function missing(type: string, directories: readonly string[], others: readonly string[]): Problem {
-  const names = directories.flatMap((directory) => namesIn(directory) ?? [])
-  if (names.includes(type)) {
-    return { id: 'plugin-missing', message: `the plugin ${shown(type)} is a link to nothing`, cure: 'install it' }
-  }
   const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
   const elsewhere = fileOf(type, others)
   if (elsewhere !== undefined) {
-    const cure = linkCure(elsewhere, `${directories[0]}/`)
+    const cure = `ln -s ${elsewhere} ${directories[0]}/, or let the runtime look in ${dirname(elsewhere)}`
     return { id: 'plugin-missing', message: `${message}; it is in ${dirname(elsewhere)}`, cure }
   }
-  const meant = nearestWord(type, names)
+  const meant = nearestWord(
+    type,
+    directories.flatMap(namesIfThere).filter((name) => name !== type),
+  )
   if (meant === undefined) return { id: 'plugin-missing', message, cure: undefined }
   return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
 }
@@ -104,24 +105,7 @@ function isCopy(file: string | undefined): boolean {
   return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
 }
 
-function startProblem(file: string): Problem | undefined {
-  const stat = statSync(file)
-  if (!stat.isFile())
-    return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
-  if ((stat.mode & 0o111) === 0)
-    return { id: 'plugin-not-executable', message: `${file} has no x in its mode`, cure: `chmod 755 ${file}` }
-  if (!mayRun(file)) {
-    const cure = 'mount the file system without noexec, or install the plugin elsewhere'
-    return { id: 'plugin-not-executable', message: `${file} may not be started from its file system`, cure }
-  }
-  const { problem, interpreter } = formatProblem(readHead(file), process.arch)
-  if (problem !== undefined) return { id: 'plugin-wrong-format', message: `${file}: ${problem}`, cure: undefined }
-  if (interpreter === undefined || mayRun(interpreter)) return undefined
-  const message = `${file} is a script for ${shown(interpreter)}, which cannot be started`
-  return { id: 'plugin-wrong-format', message, cure: 'install the interpreter, or correct the first line' }
-}
-
-function versionsOf(file: string): Program {
+function askVersions(file: string): Program {
   const { status, stdout, error } = spawnSync(file, [], {
     env: { CNI_COMMAND: 'VERSION', CNI_PATH: '', PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
     input: '{"cniVersion":"1.1.0"}',
@@ -130,83 +114,12 @@ function versionsOf(file: string): Program {
     maxBuffer: 1024 * 1024,
     killSignal: 'SIGKILL',
   })
-  const versions = status === 0 ? supportedIn(stdout) : undefined
-  if (versions !== undefined) return { versions }
+  const versions = status === 0 ? parseObject(stdout)?.['supportedVersions'] : undefined
+  if (Array.isArray(versions)) return { versions: versions.filter((each) => typeof each === 'string') }
+  // Of another machine, or a script without its interpreter: the kernel's ENOEXEC or ENOENT.
   const why = status === null ? (error?.message ?? 'it was killed') : `status ${status}, no list of versions`
-  const message = `${file} does not answer VERSION: ${why}`
-  return { problem: { id: 'plugin-version', message, cure: undefined }, versions: [] }
-}
-
-function supportedIn(stdout: string): readonly string[] | undefined {
-  const versions = parseObject(stdout)?.['supportedVersions']
-  return Array.isArray(versions) ? versions.filter((each) => typeof each === 'string') : undefined
-}
-
-function namesIn(directory: string): readonly string[] | undefined {
-  return orElse(() => readdirSync(directory), undefined)
-}
-
-function exists(file: string): boolean {
-  return statSync(file, { throwIfNoEntry: false }) !== undefined
-}
-
-/** access(2) fails on a file system mounted noexec, too. */
-function mayRun(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return true
-  } catch {
-    return false
+  return {
+    problem: { id: 'plugin-version', message: `${file} does not answer VERSION: ${why}`, cure: undefined },
+    versions: [],
   }
-}
-
-function readHead(file: string): Buffer {
-  const fd = openSync(file, 'r')
-  try {
-    const head = Buffer.alloc(256)
-    return head.subarray(0, readSync(fd, head, 0, head.length, 0))
-  } finally {
-    closeSync(fd)
-  }
-}
-
-// Whether this machine can start a file: by the head of an ELF file (elf.h, elf(5)), or by a script's #!.
-
-/** Node's names of architectures by e_machine. */
-const machines: Readonly<Record<number, string>> = {
-  3: 'ia32',
-  21: 'ppc64',
-  22: 's390x',
-  40: 'arm',
-  62: 'x64',
-  183: 'arm64',
-  243: 'riscv64',
-  258: 'loong64',
-}
-
-/** Kernels that also run programs for a smaller machine. */
-const alsoRuns: Readonly<Record<string, string>> = { x64: 'ia32', arm64: 'arm' }
-
-/**
- * The reason if the kernel cannot start a file with this head. `architecture`: Node's process.arch. The caller
- * examines a script's interpreter.
- */
-export function formatProblem(
-  head: Buffer,
-  architecture: string,
-): { readonly problem?: string; readonly interpreter?: string } {
-  if (head.length === 0) return { problem: 'it is empty' }
-  if (head.subarray(0, 2).toString('latin1') === '#!') return { interpreter: interpreterOf(head) }
-  if (head.subarray(0, 4).toString('latin1') !== '\x7fELF') {
-    return { problem: 'it is neither a program (ELF) nor a script (no #! in its first line)' }
-  }
-  if (head.length < 20) return { problem: 'it is cut short' }
-  const machine = head[5] === 1 ? head.readUInt16LE(18) : head.readUInt16BE(18)
-  const name = machines[machine] ?? `machine ${machine}`
-  if (name === architecture || name === alsoRuns[architecture]) return {}
-  return { problem: `it is for ${name}, and this machine is ${architecture}` }
-}
-
-function interpreterOf(head: Buffer): string {
-  return head.toString('utf8', 2).split('\n')[0]?.trim().split(/\s/)[0] ?? ''
 }

@@ -1,48 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about the runtimes' directories. Pure.
+// The directories of the runtimes on this node, and findings about them. Pure.
 
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { isConfigurationName } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
 import { namesIfThere } from '../if-there.ts'
 import { skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
 import { type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
 import { findingIn } from './finding.ts'
-import { isConfigurationName } from './predict.ts'
 
+/** Settings that cannot be read, and settings with which the runtime does not run yet. */
 export function runtimeFindings(runtimes: readonly NodeRuntime[]): readonly Finding[] {
-  return runtimes.flatMap((each) => [...brokenSettings(each), ...otherSettings(each)])
+  const found: Finding[] = []
+  for (const runtime of runtimes) {
+    const { problem, isDenied, files, edit, onDisk, settings } = runtime
+    const file = files[0] ?? edit.file
+    if (problem !== undefined && !isDenied)
+      found.push(findingIn(file, { id: 'runtime-config-broken', message: problem }))
+    if (onDisk === undefined) continue
+    const runs = `${runtimeText(runtime)} runs with ${directoriesText(settings)}`
+    const message = `${runs}; its files say ${directoriesText(onDisk)}`
+    found.push(findingIn(file, { id: 'settings-not-loaded', message }))
+  }
+  return found
 }
 
-function brokenSettings({ problem, isDenied, files, edit }: NodeRuntime): readonly Finding[] {
-  if (problem === undefined || isDenied === true) return []
-  return [findingIn(files[0] ?? edit.file, { id: 'runtime-config-broken', message: problem })]
-}
-
-function otherSettings(runtime: NodeRuntime): readonly Finding[] {
-  const { onDisk, settings, files, edit } = runtime
-  if (onDisk === undefined) return []
-  const runs = `${runtimeText(runtime)} runs with ${directoriesText(settings)}`
-  const message = `${runs}; its files say ${directoriesText(onDisk)}`
-  return [findingIn(files[0] ?? edit.file, { id: 'settings-not-loaded', message })]
-}
-
-/** A directory with configurations that no runtime reads. `isNamed`: a person named it. */
-export function unusedDirectory(
-  directory: string,
-  runtimes: readonly NodeRuntime[],
-  isNamed: boolean,
-): readonly Finding[] {
+/** A directory with configurations that no runtime reads. */
+export function unusedDirectory(directory: string, runtimes: readonly NodeRuntime[]): readonly Finding[] {
   const running = runtimes.filter(isRunning)
-  const read = running.map(directoryOf)
   const [first] = running
-  if (first === undefined || read.includes(directory)) return []
+  if (first === undefined || running.some((runtime) => directoryOf(runtime) === join(directory, '.'))) return []
   const their = directoryOf(first)
   const message = `${runtimeText(first)} reads ${their}, and nothing here`
-  const cure =
-    `move the file to ${their}; to change that, edit ${first.edit.file} (conf_dir, in CRI-O network_dir), then ` +
-    `${first.edit.restart}`
-  return [findingIn(directory, { id: 'dir-not-used', message, cure, ...(isNamed ? { severity: 'warning' } : {}) })]
+  const setting = first.runtime === 'CRI-O' ? 'network_dir' : 'conf_dir'
+  const cure = `move the file to ${their}, or change ${setting} in ${first.edit.file} and ${first.edit.restart}`
+  return [findingIn(directory, { id: 'dir-not-used', message, cure })]
 }
 
 /** A line for each runtime: its directories, their source, and the file to edit. */
@@ -51,8 +45,7 @@ export function runtimeLine(runtime: NodeRuntime): string {
   const inside = root === '' ? '' : `, in its own mount namespace (${root})`
   const unsure = isDenied === true ? '; its settings may not be read: run it as root' : ''
   const state = isRunning(runtime) ? '' : ', which does not run'
-  const where = `${directoriesText(settings)}${inside}`
-  return `${runtimeText(runtime)}${state}: ${where} (${source}; edit ${edit.file})${unsure}`
+  return `${runtimeText(runtime)}${state}: ${directoriesText(settings)}${inside} (${source}; edit ${edit.file})${unsure}`
 }
 
 function directoriesText({ confDir, binDirs }: CniSettings): string {
@@ -71,17 +64,16 @@ export interface Target {
 /** The directories that runtimes of this node read, each once; `/etc/cni/net.d` without a runtime. */
 export function targetsOf(runtimes: readonly NodeRuntime[]): readonly Target[] {
   const directories = [...new Set(runtimes.map(directoryOf))]
-  const all = directories.length > 0 ? directories : [defaultConfDir]
-  return all.map((directory) => targetOf(directory, runtimes))
+  return (directories.length > 0 ? directories : [defaultConfDir]).map((directory) => targetOf(directory, runtimes))
 }
 
 export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
   const readers = runtimes.filter((runtime) => directoryOf(runtime) === join(directory, '.'))
-  // A stopped runtime counts only for its own directory: Debian's containerd comes with other packages, and has a
-  // plugin directory that no other runtime uses.
+  // A stopped runtime counts only for its own directory: Debian's containerd comes with other packages.
   const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
   const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => skipsFaultyFiles(runtime))
-  return { directory, readers, binDirs: binDirsOf(owners), isOfCrio }
+  const fromEnv = process.env['CNI_PATH']
+  return { directory, readers, binDirs: fromEnv ? fromEnv.split(':') : binDirsOf(owners[0]), isOfCrio }
 }
 
 function isRunning({ pid, socket }: NodeRuntime): boolean {
@@ -93,15 +85,15 @@ function directoryOf({ root, settings }: NodeRuntime): string {
   return join(root, settings.confDir)
 }
 
-function binDirsOf([first]: readonly NodeRuntime[]): readonly string[] {
-  return first === undefined ? [defaultBinDir] : first.settings.binDirs.map((directory) => join(first.root, directory))
+function binDirsOf(runtime: NodeRuntime | undefined): readonly string[] {
+  if (runtime === undefined) return [defaultBinDir]
+  return runtime.settings.binDirs.map((directory) => join(runtime.root, directory))
 }
 
-/** Plugin directories of packages: Debian, Fedora and Arch, k3s. */
-const packaged = [defaultBinDir, '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
-
+/** Plugin directories of packages (Debian, Fedora and Arch, k3s) and of other runtimes, which a runtime does not search. */
 export function otherBinDirs(binDirs: readonly string[], runtimes: readonly NodeRuntime[]): readonly string[] {
-  const known = [...packaged, ...runtimes.flatMap((runtime) => binDirsOf([runtime]))]
+  const packaged = [defaultBinDir, '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
+  const known = [...packaged, ...runtimes.flatMap((runtime) => binDirsOf(runtime))]
   return [...new Set(known)].filter((directory) => !binDirs.includes(directory))
 }
 
@@ -109,4 +101,12 @@ export function otherBinDirs(binDirs: readonly string[], runtimes: readonly Node
 export function usualDirectory(): string | undefined {
   const names = namesIfThere(defaultConfDir).filter(isConfigurationName)
   return names.some((name) => !/podman|nerdctl/.test(name)) ? defaultConfDir : undefined
+}
+
+/** Folders below a directory that have lists: nerdctl 2 has one for each of its namespaces. */
+export function foldersOf(directory: string): readonly string[] {
+  const folders = namesIfThere(directory).map((name) => join(directory, name))
+  return folders.filter((folder) => {
+    return existsSync(join(folder, '.')) && namesIfThere(folder).some((name) => name.endsWith('.conflist'))
+  })
 }

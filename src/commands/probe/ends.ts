@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ends of a probe, each a process in a network namespace of its own: one listens and says which address it saw,
-// the other asks. A program started with `__probe-end` is such an end; `try` and `doctor --probe` start them.
+// the other asks. This program started with `__probe-end` is such an end.
 
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { connect, createServer, type Server } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { familyOf } from '../../cni/addresses.ts'
 import { toolPath } from '../../process/runner.ts'
 import { exitCode } from '../command.ts'
@@ -17,11 +18,12 @@ export const podPort = 18080
 
 const answerMs = 4000
 const startMs = 20_000
+const noAnswer = `no answer within ${answerMs / 1000} s`
 
-/** An answer to a connection. `heard`: what the other end said; `failure`: why there was no connection. */
+/** `heard`: what the other end said; `failure`: why there was no connection. */
 interface Answer {
   readonly heard: string
-  readonly failure?: string | undefined
+  readonly failure?: string
   readonly isRefused?: boolean
 }
 
@@ -29,13 +31,9 @@ interface Answer {
  * `hold`, `resolve ADDRESS`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
  * which `reach` takes a refusal, too, and which `hear` prints; 1: there was none, and the reason.
  */
-export async function probeEnd(words: readonly string[], output: Output): Promise<number> {
-  const [verb = '', address = '', port = '0'] = words
+export async function probeEnd([verb, address = '', port]: readonly string[], output: Output): Promise<number> {
   if (verb === 'hold') return await hold(output)
-  const answer: Answer =
-    verb === 'resolve'
-      ? { heard: '', failure: await resolveName(address) }
-      : await reach(address, Number(port), verb === 'hear')
+  const answer = verb === 'resolve' ? await resolveName(address) : await reach(address, Number(port), verb === 'hear')
   const isFine = answer.failure === undefined || (verb === 'reach' && answer.isRefused === true)
   if (isFine) output.out(`${answer.heard}\n`)
   else output.err(`${answer.failure}\n`)
@@ -77,8 +75,9 @@ export interface Holder {
 export async function startHolder(inside: readonly string[]): Promise<Holder> {
   const { file, args } = thisProgram()
   const [first = file, ...words] = [...inside, file, ...args, '__probe-end', 'hold']
-  const child = spawn(first, words, { stdio: ['pipe', 'pipe', 'ignore'], env: { PATH: toolPath() } })
+  const child = spawn(first, words, { stdio: ['pipe', 'pipe', 'ignore'], env: { PATH: toolPath() }, detached: true })
   child.stdin.on('error', () => undefined)
+  const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()))
   await new Promise<void>((resolve, reject) => {
     const failed = () => reject(failureOf('listener-not-started', `cannot listen: ${inside.join(' ')}`))
     const timer = setTimeout(failed, startMs)
@@ -89,12 +88,10 @@ export async function startHolder(inside: readonly string[]): Promise<Holder> {
       resolve()
     })
   })
-  const end = () =>
-    new Promise<void>((resolve) => {
-      if (child.exitCode !== null || child.signalCode !== null) return resolve()
-      child.on('exit', () => resolve())
-      child.kill('SIGKILL')
-    })
+  const end = async () => {
+    child.kill('SIGKILL')
+    await exited
+  }
   return { netns: `/proc/${child.pid}/ns/net`, end }
 }
 
@@ -103,46 +100,37 @@ export function reach(host: string, port: number, isHeard = false): Promise<Answ
   return new Promise((resolve) => {
     const socket = connect({ host, port })
     let heard = ''
-    const done = (failure?: string, isRefused = false) => {
+    const done = (answer: Answer) => {
       socket.destroy()
-      resolve(failure === undefined ? { heard } : { heard, failure, isRefused })
+      resolve(answer)
     }
-    socket.setTimeout(answerMs, () => done(`no answer within ${answerMs / 1000} s`))
+    socket.setTimeout(answerMs, () => done({ heard, failure: noAnswer }))
     socket.on('data', (chunk) => {
       heard += chunk
     })
-    socket.on(isHeard ? 'end' : 'connect', () => done())
-    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => done(message, code === 'ECONNREFUSED'))
+    socket.on(isHeard ? 'end' : 'connect', () => done({ heard }))
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+      done({ heard, failure: message, isRefused: code === 'ECONNREFUSED' })
+    })
   })
 }
 
 /** RFC 1035, 4.1: a query for the name servers of the root, which every resolver answers or refuses. */
 const query = Buffer.from([0x74, 0x72, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1])
 
-/** UDP may lose a query: it is repeated. */
-const queryEveryMs = 1000
-
-/** Whether a resolver answers over UDP with anything. Returns the reason if not. */
-export function resolveName(address: string): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = createSocket(familyOf(address) === 6 ? 'udp6' : 'udp4')
-    // A connected socket receives refusals too.
-    const send = () => socket.send(query)
-    const again = setInterval(send, queryEveryMs)
-    const timer = setTimeout(() => done(`no answer within ${answerMs / 1000} s`), answerMs)
-    const done = (failure?: string) => {
-      clearInterval(again)
-      clearTimeout(timer)
-      socket.removeAllListeners('error').on('error', () => undefined)
-      socket.close()
-      resolve(failure)
-    }
-    socket.on('message', () => done())
-    socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
-      done(code === 'ECONNREFUSED' ? 'refused' : message),
-    )
-    // Not as a callback, which also gets a failure: without a route to the resolver send() would throw.
-    socket.on('connect', send)
-    socket.connect(53, address)
+/** Whether a resolver answers over UDP with anything. UDP may lose a query: it is repeated. */
+export async function resolveName(address: string): Promise<Answer> {
+  const socket = createSocket(familyOf(address) === 6 ? 'udp6' : 'udp4')
+  const answered = new Promise<Answer>((resolve) => {
+    socket.on('message', () => resolve({ heard: '' }))
+    socket.on('error', ({ message }) => resolve({ heard: '', failure: message }))
   })
+  // A connected socket receives refusals too. Without a route to the resolver, send() is never called.
+  socket.on('connect', () => socket.send(query))
+  socket.connect(53, address)
+  const again = setInterval(() => socket.send(query, () => undefined), 1000)
+  const answer = await Promise.race([answered, sleep(answerMs, { heard: '', failure: noAnswer })])
+  clearInterval(again)
+  socket.close()
+  return answer
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Throw-away pods: a process holds a network namespace without a name, and plugins are called for it as a runtime calls
+// Temporary pods: a process holds a network namespace without a name, and plugins are called for it as a runtime calls
 // them. The namespace ends with its process.
 
 import { isErrorId } from '../../catalogue/diagnosis.ts'
@@ -7,7 +7,6 @@ import { familyOf } from '../../cni/addresses.ts'
 import { messageWithId, toCniError } from '../../cni/errors.ts'
 import { atLeast, isSupported, type ResultIp, readResult } from '../../cni/results.ts'
 import { type Attachment, addList, delList, type Runtime } from '../network-list.ts'
-import { causeOfError } from './causes.ts'
 import { type Holder, podPort, startHolder } from './ends.ts'
 
 /** The names of the pods in a report; the ends of their container ids. */
@@ -18,19 +17,13 @@ export type Target =
   | ('status' | 'add' | 'link' | 'node' | 'gateway' | 'pod' | 'outside' | 'dns' | 'host-port' | 'own-port')
   | ('peer' | 'check' | 'del' | 'left')
 
-/** The diagnosis that explains a failure, and the fact by which it is known. */
-export interface KnownCause {
-  readonly id: string
-  readonly message: string
-}
-
-/** One thing that was tried. `detail`: why it failed or was not tried. */
+/** One thing that was tried. `detail`: why it failed or was not tried; `known`: the id of trestle's error. */
 export interface Step {
   readonly what: string
   readonly target: Target
   readonly outcome: 'ok' | 'failed' | 'skipped'
   readonly detail?: string
-  readonly known?: KnownCause
+  readonly known?: string
   readonly ms?: number
 }
 
@@ -41,8 +34,6 @@ export interface Pod {
   readonly printed: unknown
   readonly ips: readonly ResultIp[]
   readonly defaultFamilies: readonly (4 | 6)[]
-  /** Links on the node that the result names. */
-  readonly hostLinks: readonly string[]
   /** The result names the pod's link alone, as of macvlan: the gateway is a router beyond a link of the node. */
   readonly isBeyondNode: boolean
   readonly gateways: readonly string[]
@@ -66,33 +57,33 @@ export function mapsPorts({ network }: Pick<Runtime, 'network'>): boolean {
   return network.plugins.some(({ capabilities }) => capabilities?.['portMappings'] === true)
 }
 
-/** The attachment of a pod. `netns`: empty where it is gone. */
-export function attachmentOf(id: string, name: string, netns = ''): Attachment {
-  return { containerId: `${id}-${name}`, netns, ifName: 'eth0' }
-}
-
 /** ADD of a pod. Returns whether it went well. */
 export async function addPod(trial: Trial, name: string): Promise<boolean> {
-  const { runtime, id, hostPort, ipRanges, holders, pods } = trial
+  const { runtime, hostPort, ipRanges, holders, pods } = trial
   const holder = await startHolder(['unshare', '--net', '--'])
   holders.push(holder)
   await runtime.run({ file: 'nsenter', args: [`--net=${holder.netns}`, '--', 'ip', 'link', 'set', 'lo', 'up'] })
   const mapping = { hostPort, containerPort: podPort, protocol: 'tcp' }
   const hasPort = hostPort !== undefined && name === 'b'
   const capabilityArgs = { ...(hasPort && { portMappings: [mapping] }), ...(ipRanges && { ipRanges }) }
-  const attachment = { ...attachmentOf(id, name, holder.netns), capabilityArgs }
+  const attachment = { ...attachmentOf(trial, name, holder.netns), capabilityArgs }
   return await callStep(trial, { what: `ADD pod ${name}`, target: 'add' }, async () => {
     pods.push(podOf(attachment, `pod ${name}`, await addList(runtime, attachment)))
   })
 }
 
 /** DEL of a pod, also after an ADD that failed or never ran. */
-export async function delPod(trial: Trial, name: string, netns = ''): Promise<boolean> {
-  const { runtime, id, pods } = trial
+export async function delPod(trial: Trial, name: string): Promise<boolean> {
+  const { runtime, pods } = trial
   const made = pods.find(({ label }) => label === `pod ${name}`)
-  const attachment = made?.attachment ?? attachmentOf(id, name, netns)
+  const netns = trial.holders[name === podNames[0] ? 0 : 1]?.netns ?? ''
+  const attachment = made?.attachment ?? attachmentOf(trial, name, netns)
   const printed = speaks(runtime, '0.4.0') ? made?.printed : undefined
   return await callStep(trial, { what: `DEL pod ${name}`, target: 'del' }, () => delList(runtime, attachment, printed))
+}
+
+function attachmentOf({ id }: Trial, name: string, netns: string): Attachment {
+  return { containerId: `${id}-${name}`, netns, ifName: 'eth0' }
 }
 
 /** True if the list's version is `version` or newer. */
@@ -105,33 +96,26 @@ export async function callStep(
   about: Pick<Step, 'what' | 'target'>,
   body: () => Promise<unknown>,
 ): Promise<boolean> {
-  const msSince = stopwatch()
+  const startMs = performance.now()
+  const ms = () => Math.round(performance.now() - startMs)
   try {
     await body()
-    report({ ...about, outcome: 'ok', ms: msSince() })
+    report({ ...about, outcome: 'ok', ms: ms() })
     return true
   } catch (error) {
     const failure = toCniError(error)
-    const { id, code, message, details } = failure
+    const { id, code, details } = failure
     const detail = [`code ${code}: ${messageWithId(failure)}`, details].filter(Boolean).join('\n')
-    // An error of another plugin has no cause of its own.
     const isOurs = isErrorId(id) && id !== 'plugin-refused' && id !== 'plugin-failed'
-    const known = causeOfError(failure) ?? (isOurs ? { id, message } : undefined)
-    report({ ...about, outcome: 'failed', detail, ms: msSince(), ...(known === undefined ? {} : { known }) })
+    report({ ...about, outcome: 'failed', detail, ms: ms(), ...(isOurs ? { known: id } : {}) })
     return false
   }
-}
-
-export function stopwatch(): () => number {
-  const start = performance.now()
-  return () => Math.round((performance.now() - start) * 10) / 10
 }
 
 /** A pod from the result of its ADD as it was printed. */
 function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
   const { interfaces, ips, routes } = readResult(printed, '1.0.0')
   const isOfPod = (ip: ResultIp) => ip.interface === undefined || Boolean(interfaces[ip.interface]?.sandbox)
-  const ofNode = interfaces.filter((each) => !each.sandbox)
   const defaults = routes.filter((route) => route.dst === '0.0.0.0/0' || route.dst === '::/0')
   return {
     label,
@@ -139,8 +123,7 @@ function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
     printed,
     ips: ips.filter(isOfPod),
     defaultFamilies: defaults.map((route) => familyOf(route.dst)),
-    hostLinks: ofNode.map((each) => each.name),
-    isBeyondNode: interfaces.length > 0 && ofNode.length === 0,
+    isBeyondNode: interfaces.length > 0 && interfaces.every(({ sandbox }) => sandbox),
     gateways: ips.flatMap(({ gateway }) => gateway ?? []),
   }
 }

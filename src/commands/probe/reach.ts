@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes from and to throw-away pods: a probe is a connection, a ping, or a query to a resolver.
+// Probes from and to temporary pods: a connection, a ping, or a query to a resolver.
 
 import { bareAddress, familyOf } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { thisProgram } from '../self.ts'
-import { causeOf } from './causes.ts'
-import { podPort, reach, resolveName } from './ends.ts'
-import { type Pod, type Step, stopwatch, type Target, type Trial } from './pods.ts'
+import { podPort, reach } from './ends.ts'
+import type { Pod, Step, Target, Trial } from './pods.ts'
 
-export type Family = 4 | 6
+/** A port that answers, or refuses unless it `isOpen`; a ping; a query to a resolver. */
+export type Way = { readonly port: number; readonly isOpen?: boolean } | 'ping' | 'resolver'
 
-/** A port that answers, or refuses unless it `isOpen`. */
-interface OfPort {
-  readonly port: number
-  readonly isOpen?: boolean
-}
-
-/** How an address is asked: by a port, a ping, or a query to a resolver. */
-export type Way = OfPort | 'ping' | 'resolver'
-
-/** One probe. Without `from` and `netns` the node asks. `source`: the address that has to arrive. */
+/**
+ * One probe. Without `from` and `netns` the node asks. `isHeard`: a listener of ours has to answer; `source`: the
+ * address that has to arrive.
+ */
 export interface Probe {
   readonly what: string
   readonly target: Target
@@ -27,28 +21,27 @@ export interface Probe {
   readonly way: Way
   readonly from?: Pod
   readonly netns?: string
-  readonly to?: Pod
+  readonly isHeard?: boolean
   readonly source?: string
 }
 
-/** Any port: a node without a listener answers with a refusal. */
-const gatewayPort = 9
-
 export function gatewayProbes(from: Pod): readonly Probe[] {
   return from.gateways.map((address) => {
+    // Any port: a node without a listener answers with a refusal.
     const what = `${from.label} to gateway ${address}`
-    return { what, target: 'gateway', address, way: { port: gatewayPort }, from }
+    return { what, target: 'gateway', address, way: { port: 9 }, from }
   })
 }
 
-/** A pod, or the node, to each address of a pod. */
+/** A pod, or the node, to each address of a pod. `sees`: within a node a pod's address is not translated. */
 export function podProbes(from: Pod | undefined, to: Pod): readonly Probe[] {
-  const who = from === undefined ? { label: 'the node', target: 'node' as const } : { label: from.label, from }
   return to.ips.map(({ address: cidr }) => {
     const address = bareAddress(cidr)
-    const { label, ...more } = who
-    const what = `${label} to ${to.label} (${address})`
-    return { what, target: 'pod', address, way: { port: podPort }, to, ...more }
+    const what = `${from?.label ?? 'the node'} to ${to.label} (${address})`
+    const source = from === undefined ? undefined : addressOf(from, familyOf(address))
+    const probe = { what, address, way: { port: podPort }, isHeard: true }
+    if (from === undefined) return { ...probe, target: 'node' }
+    return { ...probe, target: 'pod', from, ...(source === undefined ? {} : { source }) }
   })
 }
 
@@ -60,11 +53,11 @@ export function hostPortProbes(address: string, port: number, to: Pod, askers: r
   return askers.map(({ who, ...asker }) => {
     const isOwn = asker.from === to
     const what = `${who} to ${isOwn ? 'its own' : `${to.label}'s`} host port ${port} (${address})`
-    return { what, target: isOwn ? 'own-port' : 'host-port', address, way: { port }, to, ...asker }
+    return { what, target: isOwn ? 'own-port' : 'host-port', address, way: { port }, isHeard: true, ...asker }
   })
 }
 
-export function addressOf({ ips }: Pod, family: Family): string | undefined {
+export function addressOf({ ips }: Pod, family: 4 | 6): string | undefined {
   return ips.map(({ address }) => bareAddress(address)).find((address) => familyOf(address) === family)
 }
 
@@ -72,43 +65,35 @@ export function skipped(what: string, target: Target, detail: string): Step {
   return { what, target, outcome: 'skipped', detail }
 }
 
-/** Tries a probe; a failure has its cause where one is seen. */
 export async function tried(trial: Trial, probe: Probe): Promise<Step> {
   const { what, target, from, address } = probe
-  const msSince = stopwatch()
+  const startMs = performance.now()
   const failure = await failureOf(trial, probe)
-  const ms = msSince()
+  const ms = Math.round(performance.now() - startMs)
   if (failure === undefined) return { what, target, outcome: 'ok', ms }
   if (target === 'gateway' && from !== undefined && (await isNeighbour(trial, from, address))) {
     return skipped(what, target, `it is there, and the node does not answer pods (${failure})`)
   }
-  const { network } = trial.runtime
-  const about = { network, nodeAddresses: await nodeAddresses(trial) }
-  const known = causeOf({ target, family: familyOf(address), from, to: probe.to, ...about })
-  return { what, target, outcome: 'failed', detail: failure, ms, ...(known === undefined ? {} : { known }) }
+  return { what, target, outcome: 'failed', detail: failure, ms }
 }
 
-/** A listener of ours is heard; for any other address an answer is enough. */
-async function failureOf(trial: Trial, { from, netns, to, address, way, source }: Probe): Promise<string | undefined> {
+async function failureOf(trial: Trial, { from, netns, address, way, isHeard, source }: Probe) {
   const inside = netns ?? from?.attachment.netns
-  const isHeard = to !== undefined || source !== undefined
   if (inside === undefined && typeof way === 'object') return (await reach(address, way.port, isHeard)).failure
-  if (inside === undefined && way === 'resolver') return await resolveName(address)
   const { file, args } = thisProgram()
-  const words = way === 'resolver' ? ['resolve', address] : way === 'ping' ? [] : [verbFor(way, isHeard), address]
-  const port = typeof way === 'object' ? [`${way.port}`] : []
-  const command = way === 'ping' ? ['ping', ...pingArgs(address)] : [file, ...args, '__probe-end', ...words, ...port]
+  const end = [file, ...args, '__probe-end']
+  let command = ['ping', ...pingArgs(address)]
+  if (way === 'resolver') command = [...end, 'resolve', address]
+  if (typeof way === 'object') {
+    const verb = isHeard || source !== undefined ? 'hear' : way.isOpen ? 'connect' : 'reach'
+    command = [...end, verb, address, `${way.port}`]
+  }
   const { code, stdout, stderr } = await runIn(trial, inside ?? '', command)
   if (code !== 0) return stderr.trim() || stdout.trim().split('\n').at(-1) || 'no answer'
   const heard = stdout.trim()
-  if (source === undefined || heard === source) return undefined
-  return `the far side saw ${heard || 'nothing'} instead of ${source}`
-}
-
-/** The verb of the end that asks (ends.ts, probeEnd). */
-function verbFor({ isOpen }: OfPort, isHeard: boolean): string {
-  if (isHeard) return 'hear'
-  return isOpen ? 'connect' : 'reach'
+  return source === undefined || heard === source
+    ? undefined
+    : `the far side saw ${heard || 'nothing'} instead of ${source}`
 }
 
 /** Up to three pings, since the first may wait for a neighbour; the first answer ends them (ping(8)). */
@@ -123,11 +108,33 @@ async function isNeighbour(trial: Trial, { attachment }: Pod, address: string): 
 }
 
 export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, command: readonly string[]) {
-  return await runtime.run({ file: 'nsenter', args: [`--net=${netns}`, '--', ...command] })
+  const inside = netns === '' ? command : ['nsenter', `--net=${netns}`, '--', ...command]
+  const [file = '', ...args] = inside
+  return await runtime.run({ file, args })
 }
 
-/** Addresses of the node, without lengths. */
-export async function nodeAddresses({ runtime }: Pick<Trial, 'runtime'>): Promise<readonly string[]> {
-  const { stdout } = await runtime.run({ file: 'ip', args: ['-o', 'addr', 'show'] })
-  return [...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, found = '']) => found)
+/** Headers of IP and ICMP, which ping's size does not count (ping(8)). */
+const headerBytes = { 4: 28, 6: 48 } as const
+
+/** Pings a peer with the don't-fragment bit; the longest packet that passes is found by halving. */
+export async function fullSizeStep(trial: Trial, from: Pod, peer: string): Promise<Step> {
+  const { netns, ifName } = from.attachment
+  const { stdout } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
+  const mtu = Number(readDocuments(stdout)[0]?.['mtu'])
+  const header = headerBytes[familyOf(peer)]
+  const passes = async (bytes: number, seconds = 1) => {
+    const words = ['ping', '-n', '-q', '-M', 'do', '-c', '1', '-w', `${seconds}`, '-s', `${bytes - header}`, peer]
+    return (await runIn(trial, netns, words)).code === 0
+  }
+  const step = { what: `${from.label} to ${peer}, packets of ${mtu} bytes`, target: 'peer' } as const
+  let least = header + 56
+  // The first may wait for a neighbour.
+  if (!(await passes(least, 4))) return { ...step, outcome: 'failed', detail: 'no answer, whatever the length' }
+  if (await passes(mtu, 2)) return { ...step, outcome: 'ok', detail: `packets of ${mtu} bytes pass` }
+  for (let most = mtu; most - least > 1; ) {
+    const middle = Math.floor((least + most) / 2)
+    if (await passes(middle)) least = middle
+    else most = middle
+  }
+  return { ...step, outcome: 'failed', detail: `the longest that pass have ${least} bytes` }
 }

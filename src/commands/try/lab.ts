@@ -6,7 +6,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { familyOf } from '../../cni/addresses.ts'
 import type { Run } from '../../process/runner.ts'
 import { failureOf } from '../failure.ts'
-import { overlapOf } from '../lint/semantics.ts'
+import { overlapOf } from '../lint/contradictions.ts'
 
 export const outside = 'outside'
 

@@ -13,8 +13,8 @@ import { readFileAs } from '../input-file.ts'
 import { missingPlugins, type NetworkList, pluginPath, readNetworkList } from '../network-list.ts'
 import { isOwnType } from '../own-type.ts'
 import { requireRoot, thisProgram, unshareArgs } from '../self.ts'
+import type { InsideInput } from './inside.ts'
 import { delegateState, podRanges } from './lab.ts'
-import type { InsideInput } from './try-inside.ts'
 
 /** Two families, host ports, and the defaults of a pod network. */
 const defaultNetwork = JSON.stringify({
@@ -36,9 +36,9 @@ export const tryCommand: Command = {
   name: 'try',
   words: '[CONFLIST]',
   maxWords: 1,
-  summary: 'test a network with throw-away pods in private namespaces',
+  summary: 'test a network with temporary pods in private namespaces',
   description: [
-    'Makes two throw-away pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
+    'Makes two temporary pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
     'pod to gateway, pod, outside and host port, CHECK, DEL, and that nothing is left. Nothing of the machine',
     'is touched: links, rules and state are private, and gone at the end. Needs root.',
     '',

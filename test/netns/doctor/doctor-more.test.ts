@@ -145,7 +145,7 @@ describe('--fix', () => {
     done(damage)
     const { code, document } = node.doctor('--fix')
     expect(code).toBe(1)
-    expect(JSON.stringify(document['done'])).toContain('--apply mends rules-missing')
+    expect(JSON.stringify(document['done'])).toContain('--apply repairs rules-missing')
     expect(node.doctor().ids.toSorted()).toEqual(['bridge-differs', 'forwarding-off', 'rules-missing'])
   })
 

@@ -46,7 +46,6 @@ describe('a pod that has its network', () => {
     expect(stdout).toContain('default by 10.240.0.1\n')
     expect(stdout).toContain(`host port  *:8080/tcp to ${a.address}:80\n`)
     expect(stdout).toContain('*:8080/tcp to [fd00:240::')
-    expect(stdout).toContain(`anyports4: tcp 8080 -> ${a.address} 80\n`)
     expect(stdout).not.toContain(b.address)
   })
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readCall } from '../../../../src/cni/call.ts'
-import { convert } from '../../../../src/commands/convert/convert.ts'
+import { convert } from '../../../../src/commands/convert.ts'
 import { readNetworkList, requestConf } from '../../../../src/commands/network-list.ts'
 import { readConfig } from '../../../../src/config/read-config.ts'
 import { runCli } from '../../../support/collect.ts'
@@ -134,18 +134,9 @@ describe('convert', () => {
     expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
   })
 
-  it('makes of firewall one that lets in answers, as that plugin does', () => {
-    const { first, remarks, warnings } = converted({ type: 'bridge', ipam }, { type: 'firewall' })
-    expect(first).toMatchObject({ firewall: { ingressPolicy: 'open' } })
-    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain(
-      'accepts packets from pods, answers and host ports',
-    )
-    expect(warnings).toEqual([])
-  })
-
   it.each([
     { type: 'portmap', backend: 'iptables', markMasqBit: 5 },
-    { type: 'firewall', backend: 'firewalld', iptablesAdminChainName: 'MY-ADMIN', ingressPolicy: 'same-bridge' },
+    { type: 'firewall', backend: 'firewalld', ingressPolicy: 'same-bridge' },
     { type: 'tuning', dataDir: '/run/other', mac: '02:00:00:00:00:01' },
     { type: 'bandwidth', ingressRate: 8000, ingressBurst: 800 },
     { type: 'sbr', table: 100, gateways: ['10.1.0.1'], addSourceHints: true },
@@ -289,7 +280,7 @@ describe('convert', () => {
   })
 
   it.each([
-    [[{ type: 'loopback' }], 'loopback'],
+    [[{ type: 'loopback' }], 'nothing in this list'],
     [[{ type: 'cilium-cni' }], 'cilium-cni'],
     [[{ type: 'flannel' }, { type: 'trestle', mode: 'chained' }], 'trestle already'],
   ])('refuses %j', (plugins, said) => {
@@ -310,7 +301,7 @@ describe('convert', () => {
         tuning: { sysctl: {} },
       },
     ])
-    expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac', 'ipam.type'])
+    expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac'])
   })
 
   it('takes the place of host-device, with the one key that the plugin reads', () => {
@@ -330,8 +321,8 @@ describe('convert', () => {
   })
 
   it.each([
-    [{ snat: false }, { snat: false, masqAll: false }, ['portmap.masqAll']],
-    [{ backend: 'nftables' }, { snat: true, masqAll: false }, ['portmap.masqAll', 'portmap.backend']],
+    [{ snat: false }, { snat: false, masqAll: false }, []],
+    [{ backend: 'nftables' }, { snat: true, masqAll: false }, ['portmap.backend']],
     [{}, { snat: true, masqAll: true }, []],
   ])('masquerades for masqAll only where portmap does, with %j', (more, portmap, about) => {
     const { first, remarks } = converted({ type: 'ptp', ipam, mtu: 1500 }, { type: 'portmap', masqAll: true, ...more })
@@ -339,23 +330,10 @@ describe('convert', () => {
     expect(remarks.map((each) => each.about)).toEqual(about)
   })
 
-  it.each([
-    [{ vlan: 100 }, ['bridge.preserveDefaultVlan']],
-    [{ vlan: 100, vlanTrunk: [{ id: 200 }] }, ['bridge.preserveDefaultVlan']],
-    [{ vlan: 100, preserveDefaultVlan: false }, []],
-    [{ vlan: 100, preserveDefaultVlan: true }, []],
-    [{ vlanTrunk: [{ id: 200 }] }, []],
-    [{ vlan: 0 }, []],
-  ])('says that a port leaves VLAN 1 where older plugins kept it, of %j', (more, about) => {
-    const { remarks } = converted({ type: 'bridge', ipam, mtu: 1500, ...more })
-    expect(remarks.map((each) => [each.level, each.about])).toEqual(about.map((each) => ['note', each]))
-  })
-
-  it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
-    const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
-    const text = "500 is left out: trestle has no such key, and the broadcast queue holds the kernel's 1000 packets"
-    expect(remarksOf(500).warnings[0]).toEqual({ level: 'warning', about: 'macvlan.bcqueuelen', text })
-    expect([0, 1000].map((each) => remarksOf(each).remarks)).toEqual([[], []])
+  it('says that the queue of broadcasts of macvlan is the usual one', () => {
+    const { warnings } = converted({ type: 'macvlan', bcqueuelen: 500, ipam })
+    expect(warnings.map(({ about }) => about)).toEqual(['macvlan.bcqueuelen'])
+    expect(converted({ type: 'macvlan', bcqueuelen: 0, ipam }).remarks).toEqual([])
   })
 
   it.each([

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle doctor --pod`: what is known of one pod, and which findings are about it.
+
+import { bareAddress } from '../../cni/addresses.ts'
+import { closeNetns, openNetnsIfThere } from '../../kernel/netns.ts'
+import type { ObservedLink, Place } from '../../kernel/observed.ts'
+import type { AttachmentRecord } from '../../state/records.ts'
+import { allRecords } from '../../state/records.ts'
+import { compareInPod } from '../../verbs/check.ts'
+import { type CachedAttachment, cachedAddresses, cachedAttachments } from '../by-hand/libcni-cache.ts'
+import type { Finding } from '../findings.ts'
+import type { LoggedError } from './log.ts'
+import { sandboxFailed } from './log.ts'
+import type { Node } from './node.ts'
+
+/** One interface of the pod: titles, each with its lines. */
+export interface PodAttachment {
+  readonly containerId: string
+  readonly network: string
+  readonly ifName: string
+  readonly pod?: string
+  /** Links on the node. */
+  readonly links: readonly string[]
+  readonly addresses: readonly string[]
+  /** Lines of the report: a title and a text. */
+  readonly facts: readonly (readonly [title: string, text: string])[]
+  readonly differences: readonly string[]
+}
+
+/** `asked`: NAMESPACE/NAME or the beginning of a container id. `names`: the pod's names in findings and logs. */
+export interface PodFacts {
+  readonly asked: string
+  readonly sandboxes: readonly string[]
+  readonly attachments: readonly PodAttachment[]
+  readonly names: readonly string[]
+}
+
+/** The shortest prefix that counts as a container id; crictl prints longer ones. */
+const leastId = 6
+
+export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
+  const isIdOf = (id: string) => !asked.includes('/') && asked.length >= leastId && id.startsWith(asked)
+  const sandboxes = node.sandboxes.filter(({ id, pod }) => pod === asked || isIdOf(id))
+  const isMeant = (id: string, pod: string | undefined) => {
+    return pod === asked || isIdOf(id) || sandboxes.some((sandbox) => sandbox.id === id)
+  }
+  const records = (node.hasState ? allRecords() : []).filter((record) => {
+    return record.id.role !== 'ipam' && isMeant(record.id.containerId, nameOf(record))
+  })
+  const cached = cachedAttachments().filter((each) => {
+    const isRecorded = records.some(({ id }) => id.containerId === each.containerId && id.ifName === each.ifName)
+    return !isRecorded && isMeant(each.containerId, nameInArgs(each))
+  })
+  const attachments = cached.map((each) => ofCache(each, node.host))
+  for (const record of records) attachments.unshift(await ofRecord(record, node))
+  const known = attachments.flatMap(({ pod, containerId }) => [
+    containerId.slice(0, 13),
+    ...(pod === undefined ? [] : [pod]),
+  ])
+  const listed = sandboxes.flatMap(({ id, pod }) => [id.slice(0, 13), pod])
+  return {
+    asked,
+    sandboxes: sandboxes.map(({ id, isReady }) => `${id.slice(0, 13)} (${isReady ? 'ready' : 'not ready'})`),
+    attachments,
+    names: [...new Set([asked, ...known, ...listed])],
+  }
+}
+
+function nameOf({ pod }: AttachmentRecord): string | undefined {
+  return pod === undefined ? undefined : `${pod.namespace}/${pod.name}`
+}
+
+function nameInArgs({ args }: CachedAttachment): string | undefined {
+  const of = new Map(args)
+  const name = of.get('K8S_POD_NAME')
+  return name === undefined ? undefined : `${of.get('K8S_POD_NAMESPACE')}/${name}`
+}
+
+async function ofRecord(record: AttachmentRecord, { host, machine }: Node): Promise<PodAttachment> {
+  const { id, netns, createdAt, spec, left = [] } = record
+  const pod = nameOf(record)
+  const open = openNetnsIfThere(netns.path)
+  const inside =
+    spec === undefined || open === undefined
+      ? undefined
+      : await compareInPod(spec, undefined, open, machine).catch(() => undefined)
+  closeNetns(open)
+  const link = spec?.host?.name ?? spec?.chained?.hostLink
+  const routes = (inside?.pod?.routes ?? []).filter(({ table, dst }) => table === 254 && !dst.startsWith('fe80:'))
+  const ports = (spec?.hostPorts?.ports ?? []).map(({ hostIp = '*', hostPort, protocol, podIp, containerPort }) => {
+    return `${hostIp}:${hostPort}/${protocol} to ${podIp.includes(':') ? `[${podIp}]` : podIp}:${containerPort}`
+  })
+  const of = pod === undefined ? '' : ` of ${pod}`
+  const facts: (readonly [string, string])[] = [
+    [
+      'network',
+      `${id.network}: ${id.ifName} of container ${id.containerId.slice(0, 13)}${of}, made by trestle, since ${createdAt}`,
+    ],
+    ['namespace', open === undefined ? `${netns.path} (it is gone, or cannot be seen)` : netns.path],
+    ...(link === undefined ? [] : [['link', linkText(link, host.links.get(link), 'on the node')] as const]),
+    ['link', linkText(id.ifName, inside?.pod?.links.get(id.ifName), 'in the pod')],
+    ...(spec?.addresses ?? []).map(({ address }) => ['address', address] as const),
+    ...routes.map(({ dst, gw }) => ['route', routeText(dst, gw)] as const),
+    ...ports.map((text) => ['host port', text] as const),
+    ...(inside?.found ?? []).map((text) => ['differs', text] as const),
+    ...left.map((text) => ['cleanup', text] as const),
+  ]
+  return {
+    ...{ containerId: id.containerId, network: id.network, ifName: id.ifName, facts },
+    ...(pod === undefined ? {} : { pod }),
+    links: link === undefined ? [] : [link],
+    addresses: (spec?.addresses ?? []).map(({ address }) => bareAddress(address)),
+    differences: inside?.found ?? [],
+  }
+}
+
+function linkText(name: string, link: ObservedLink | undefined, where: string): string {
+  if (link === undefined) return `${name} is not there ${where}`
+  const port = link.master === undefined ? '' : `, port of ${link.master}`
+  return `${name} ${where}: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
+}
+
+function routeText(dst: string, gw: string | undefined): string {
+  const to = dst === '0.0.0.0/0' || dst === '::/0' ? 'default' : dst
+  return gw === undefined ? to : `${to} by ${gw}`
+}
+
+/** A pod of another plugin: the plugin's result, and the current links on the node. */
+function ofCache(cached: CachedAttachment, host: Place): PodAttachment {
+  const { containerId, network, ifName, netns, result } = cached
+  const pod = nameInArgs(cached)
+  const links = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => name)
+  const of = pod === undefined ? '' : ` of ${pod}`
+  const who = 'another plugin, by the result that libcni keeps'
+  const addresses = result.ips.map(({ address }) => address)
+  const facts: (readonly [string, string])[] = [
+    ['network', `${network}: ${ifName} of container ${containerId.slice(0, 13)}${of}, made by ${who}`],
+    ...(netns === '' ? [] : [['namespace', netns] as const]),
+    ...links.map((link) => ['link', linkText(link, host.links.get(link), 'on the node')] as const),
+    ...addresses.map((address) => ['address', address] as const),
+    ...result.routes.map(({ dst, gw }) => ['route', routeText(dst, gw)] as const),
+  ]
+  const known = { containerId, network, ifName, links, facts, differences: [], addresses: cachedAddresses(cached) }
+  return pod === undefined ? known : { ...known, pod }
+}
+
+/** The report's lines about a pod. */
+export function podLines({ asked, sandboxes, attachments, names }: PodFacts, log: readonly LoggedError[]) {
+  const lines = sandboxes.map((text) => ['sandbox', text] as readonly [string, string])
+  if (attachments.length === 0) {
+    const hasFailed = log.some(({ id, pods }) => id === sandboxFailed && pods.some((pod) => names.includes(pod)))
+    const why = hasFailed ? 'its ADD went well, its sandbox failed, and DEL followed' : 'no ADD of it went well here'
+    lines.push(['network', `no record of trestle, no result of libcni: ${why}`])
+  }
+  return { title: `pod ${asked}`, lines: [...lines, ...attachments.flatMap(({ facts }) => facts)] }
+}
+
+/** Findings that name a pod, its address, its port or its link; of another pod they are left out. */
+const ofOnePod: readonly string[] = [
+  ...['interface-lost', 'pod-differs', 'port-differs', 'limit-missing', 'pending-cleanup', 'route-elsewhere'],
+  ...['mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
+  ...['dead-attachments', 'reservations-leaked', 'orphans', 'unsure'],
+]
+
+/** Whether a finding is about this pod or the whole node. */
+export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log: readonly LoggedError[]): boolean {
+  if (group === 'log') {
+    const pods = log.find((each) => each.id === id)?.pods ?? []
+    return pods.length === 0 || pods.some((name) => pod.names.includes(name))
+  }
+  if (!ofOnePod.includes(id)) return true
+  const names = [...pod.names, ...pod.attachments.flatMap(({ links, addresses }) => [...links, ...addresses])]
+  // 10.0.0.2 is not in 10.0.0.21; eth0 of the pod is not eth0 of the node.
+  const words = `${on} ${message}`.split(/[^\w.:/-]+/).map((word) => word.replace(/[.:]$/, ''))
+  return names.some(
+    (name) => words.includes(name) || (/^[0-9a-f]{13}$/.test(name) && `${on} ${message}`.includes(name)),
+  )
+}
+
+/** A pod without record, sandbox and log line. */
+export function isUnknown({ sandboxes, attachments, names }: PodFacts, log: readonly LoggedError[]): boolean {
+  const isLogged = log.some(({ pods }) => pods.some((pod) => names.includes(pod)))
+  return sandboxes.length + attachments.length === 0 && !isLogged
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle doctor --probe`: two temporary pods of the list that the runtime uses, in the node's own network. An end
+// beyond the node counts only if it answers the node itself.
+
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { familyOf, parseAddress } from '../../cni/addresses.ts'
+import { asObject, lookUp } from '../../cni/json.ts'
+import { readDocuments } from '../../kernel/look.ts'
+import { nowMs } from '../../process/clock.ts'
+import { type Run, runnerUntil } from '../../process/runner.ts'
+import { stateRoot } from '../../state/layout.ts'
+import type { Configuration } from '../doctor/node.ts'
+import { failureOf } from '../failure.ts'
+import { textIfThere } from '../if-there.ts'
+import { readInputText } from '../input-file.ts'
+import { readNetworkList } from '../network-list.ts'
+import { reach, resolveName } from './ends.ts'
+import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
+import {
+  addressOf,
+  fullSizeStep,
+  gatewayProbes,
+  hostPortProbes,
+  pingArgs,
+  podProbes,
+  runIn,
+  skipped,
+  tried,
+} from './reach.ts'
+
+export interface Probed {
+  readonly network: string
+  readonly file: string
+  readonly steps: readonly Step[]
+}
+
+const stepTimeoutMs = 30_000
+
+/**
+ * Makes, probes and removes the pods, also when this process is told to end. Throws CniError 106 then, or an error with
+ * the reason why no pods can be made.
+ */
+export async function probeNode(used: Configuration | undefined, peer?: string): Promise<Probed> {
+  if (used?.file === undefined) throw new Error('no runtime of this node uses a configuration')
+  const { runtime, file, network = '' } = used
+  const why = whyNotProbeable(used)
+  if (why !== undefined) throw new Error(`network ${network}: ${why}`)
+  const steps: Step[] = []
+  const list = readNetworkList(readInputText(join(runtime.confDir, file)))
+  const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
+  const env = { TRESTLE_STATE_DIR: stateRoot() }
+  const trial: Trial = {
+    runtime: { own: 'installed', run, network: list, cniPath: runtime.binDirs.join(':'), env },
+    id: `probe-${randomBytes(6).toString('hex')}`,
+    hostPort: mapsPorts({ network: list }) ? await freePort() : undefined,
+    pods: [],
+    holders: [],
+    // A successful DEL is not worth a line.
+    report: (step) => (step.target === 'del' && step.outcome === 'ok' ? 0 : steps.push(step)),
+  }
+  let endedBy: string | undefined
+  const onSignal = (signal: string) => {
+    endedBy = signal
+  }
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  for (const signal of signals) process.on(signal, onSignal)
+  try {
+    for (const name of podNames) {
+      if (endedBy === undefined && !(await addPod(trial, name))) break
+    }
+    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial, peer)))
+  } finally {
+    // A running call of CNI is not cancelled: its result has to be known.
+    for (const name of podNames.slice(0, trial.holders.length)) await delPod(trial, name)
+    for (const { end } of trial.holders) await end()
+    for (const signal of signals) process.off(signal, onSignal)
+  }
+  if (endedBy === undefined) return { network, file, steps }
+  throw failureOf('call-interrupted', `ended by ${endedBy}`, { details: 'the temporary pods are gone' })
+}
+
+/** Reference plugins that need only their own configuration. */
+const plainTypes = [
+  ...['bridge', 'ptp', 'macvlan', 'ipvlan'],
+  ...['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'loopback'],
+]
+
+/** Other plugins ask the API server for the pod, take a link of the node, or have one fixed address. */
+function whyNotProbeable({ plugins }: Configuration): string | undefined {
+  for (const { type, conf, isOwn } of plugins) {
+    if (!isOwn && !plainTypes.includes(type)) {
+      return `the plugin ${type} needs more than its configuration (a pod of the API server, a link)`
+    }
+    const ipam = lookUp(asObject(lookUp(conf, 'ipam')), 'type')
+    if (ipam === undefined || ipam === 'host-local' || (isOwn && ipam === 'trestle')) continue
+    return `a temporary pod could not give back what the plugin ${ipam} hands out`
+  }
+  return undefined
+}
+
+/** All probes at once. */
+async function reachSteps(trial: Trial, peer?: string): Promise<readonly Step[]> {
+  const [first, second] = trial.pods
+  if (first === undefined || second === undefined) return []
+  if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
+  const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
+  const resolvers = resolversOf(first)
+  const probes = [
+    ...trial.pods.flatMap((pod) => podProbes(undefined, pod)),
+    ...gatewayProbes(first),
+    ...podProbes(first, second),
+    ...portProbes(trial, first, second),
+  ]
+  const none = skipped('pod a asks a resolver, port 53', 'dns', 'no resolver of the pods is known')
+  const all = [
+    ...probes.map((probe) => tried(trial, probe)),
+    ...families.map((family) => outsideStep(trial, first, family)),
+    ...(resolvers.length === 0 ? [none] : resolvers.map((address) => resolverStep(trial, first, address))),
+    ...(peer === undefined ? [] : [fullSizeStep(trial, first, peer)]),
+  ]
+  return await Promise.all(all)
+}
+
+function portProbes({ hostPort }: Trial, from: Pod, to: Pod) {
+  if (hostPort === undefined) return []
+  return ([4, 6] as const).flatMap((family) => {
+    const gateway = to.gateways.find((each) => familyOf(each) === family)
+    const address = addressOf(from, family) && (nodeAddress(family, to.gateways) ?? gateway)
+    const askers = [{ who: 'the node' }, { who: from.label, from }]
+    return address === undefined ? [] : hostPortProbes(address, hostPort, to, askers)
+  })
+}
+
+/** An address of the node that pods may call; undefined if the node has none. */
+function nodeAddress(family: 4 | 6, notThese: readonly string[]): string | undefined {
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
+  return all.find(({ address, internal }) => {
+    return !internal && familyOf(address) === family && !/^fe[89ab]/i.test(address) && !notThese.includes(address)
+  })?.address
+}
+
+/** Ports that a router usually opens. */
+const ports = [53, 80, 443, 22]
+
+/** The gateway of the node's default route, by an open port, else by a ping. */
+async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step> {
+  const what = `${from.label} to outside (IPv${family})`
+  const { stdout } = await runIn(trial, '', ['ip', '-j', `-${family}`, 'route', 'show', 'default'])
+  // A link-local address of another link is unreachable for forwarded packets (RFC 4291, 2.5.6).
+  const address = readDocuments(stdout)
+    .map(({ gateway }) => String(gateway))
+    .find((each) => !/^(?:fe[89ab]|undefined)/i.test(each))
+  if (address === undefined) return skipped(what, 'outside', `the node has no IPv${family} default route by a gateway`)
+  const open = await Promise.all(ports.map(async (port) => ({ port, ...(await reach(address, port)) })))
+  const port = open.find(({ failure }) => failure === undefined)?.port
+  const isPinged = port === undefined && (await runIn(trial, '', ['ping', ...pingArgs(address)])).code === 0
+  if (port === undefined && !isPinged) return skipped(what, 'outside', `${address} does not answer the node either`)
+  const way = port === undefined ? 'ping' : ({ port, isOpen: true } as const)
+  const how = port === undefined ? 'ping' : `port ${port}`
+  return await tried(trial, {
+    what: `${from.label} to outside: ${address}, ${how}`,
+    target: 'outside',
+    address,
+    way,
+    from,
+  })
+}
+
+async function resolverStep(trial: Trial, from: Pod, address: string): Promise<Step> {
+  const what = `${from.label} asks resolver ${address}, port 53`
+  const family = familyOf(address)
+  if (addressOf(from, family) === undefined) return skipped(what, 'dns', `the pod has no IPv${family} address`)
+  const { failure } = await resolveName(address)
+  if (failure !== undefined) return skipped(what, 'dns', `it does not answer the node either: ${failure}`)
+  return await tried(trial, { what, target: 'dns', address, way: 'resolver', from })
+}
+
+/** The most resolvers that libc asks (resolv.conf(5), MAXNS). */
+const mostResolvers = 3
+
+/** The pods' resolvers: of the result, else of kubelet, else of the node. */
+function resolversOf({ printed }: Pod): readonly string[] {
+  const named = asObject(asObject(printed)['dns'])['nameservers']
+  // The file of kubeadm and most installers; systemd-resolved's own one where resolv.conf names its stub.
+  const kubelet = /^clusterDNS:\n((?:\s*- .*\n)+)/m.exec(textIfThere('/var/lib/kubelet/config.yaml'))?.[1] ?? ''
+  const files = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf'].map((file) => {
+    return [...textIfThere(file).matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address)
+  })
+  const all = [Array.isArray(named) ? named.map(String) : [], kubelet.match(/[\d.:a-f]{3,}/g) ?? [], ...files]
+  const usable = all.map((each) =>
+    each.filter((text) => parseAddress(text) !== undefined && !/^(?:127\.|::1$)/.test(text)),
+  )
+  return (usable.find((each) => each.length > 0) ?? []).slice(0, mostResolvers)
+}
+
+/** A port of the node without a listener. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.on('error', reject)
+    server.listen(0, () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner process of `try`, alone in its namespaces: makes the lab, tries the network step by step, reports each
+// step. Nothing is torn down by hand: the namespaces end with the process.
+
+import { readFileSync } from 'node:fs'
+import { bareAddress } from '../../cni/addresses.ts'
+import { toCniError } from '../../cni/errors.ts'
+import { asObject } from '../../cni/json.ts'
+import { readDocuments } from '../../kernel/look.ts'
+import { nowMs } from '../../process/clock.ts'
+import { type Run, runnerUntil } from '../../process/runner.ts'
+import { exitCode } from '../command.ts'
+import { findingOf, painted } from '../findings.ts'
+import { namesIfThere } from '../if-there.ts'
+import { checkList, delList, type NetworkList, statusList } from '../network-list.ts'
+import { type Output, print } from '../output.ts'
+import { podPort, startHolder } from '../probe/ends.ts'
+import {
+  addPod,
+  callStep,
+  delPod,
+  mapsPorts,
+  type Pod,
+  podNames,
+  type Step,
+  speaks,
+  type Trial,
+} from '../probe/pods.ts'
+import { addressOf, gatewayProbes, hostPortProbes, podProbes, runIn, skipped, tried } from '../probe/reach.ts'
+import { addRouteBack, addRouter, hasIpv6, openLab, outside, podRanges, type Uplink, uplinkApartFrom } from './lab.ts'
+
+/** The outer process's decisions. */
+export interface InsideInput {
+  readonly network: NetworkList
+  readonly cniPath: string
+  readonly isJson: boolean
+  readonly hasColour: boolean
+}
+
+const stepTimeoutMs = 30_000
+/** A port of the node that nothing else has: the node is private. */
+const hostPort = 18081
+
+const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
+
+/** Tries the network that standard input describes. Returns the exit code; 3 when the lab cannot be made. */
+export async function runInside(output: Output): Promise<number> {
+  const { network, cniPath, isJson, hasColour } = JSON.parse(readFileSync(0, 'utf8')) as InsideInput
+  // Every CIDR of the configuration, whatever its key.
+  const ranges = JSON.stringify(network).match(/[0-9a-fA-F.:]+\/\d{1,3}(?=")/g) ?? []
+  const uplink = uplinkApartFrom(ranges)
+  try {
+    await openLab(run, uplink)
+  } catch (error) {
+    const { message, details = '' } = toCniError(error)
+    output.err(`${message}\n${details}\n`)
+    return exitCode.couldNotLook
+  }
+  const types = network.plugins.map((plugin) => plugin.type).join(', ')
+  const ipRanges = takesRanges(network) ? podRanges.map((subnet) => [{ subnet }]) : undefined
+  const sent = ipRanges === undefined ? '' : `, with ipRanges ${podRanges.join(' and ')}`
+  const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces${sent}`
+  const report = openReport(title, isJson, { ...output, hasColour })
+  const runtime = { run, network, cniPath, own: 'this' } as const
+  const port = mapsPorts(runtime) ? hostPort : undefined
+  await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, pods: [], holders: [], report: report.add }, uplink)
+  return report.close()
+}
+
+/** Whether only a runtime's ranges give the pods addresses. */
+function takesRanges({ plugins }: NetworkList): boolean {
+  return plugins.some(({ capabilities, ipam, podcidr }) => {
+    const { subnet, ranges } = asObject(ipam)
+    return capabilities?.['ipRanges'] === true && (podcidr ?? subnet ?? ranges) === undefined
+  })
+}
+
+async function tryNetwork(trial: Trial, uplink: Uplink): Promise<void> {
+  const { runtime, pods, report } = trial
+  if (speaks(runtime, '1.1.0')) await callStep(trial, { what: 'STATUS', target: 'status' }, () => statusList(runtime))
+  // Static addresses are the same for every pod: a second one would take them from the first.
+  const isStatic = asObject(runtime.network.plugins[0]?.['ipam'])['type'] === 'static'
+  for (const name of isStatic ? podNames.slice(0, 1) : podNames) {
+    // A failed ADD is followed by DEL, as every runtime does.
+    if (!(await addPod(trial, name))) await delPod({ ...trial, report: () => undefined }, name)
+  }
+  for (const pod of pods) report(await linkStep(trial, pod))
+  if (pods.length > 0) {
+    await reachSteps(trial, uplink)
+    await checkSteps(trial)
+  }
+  for (const { label, attachment } of pods) {
+    await delPod(trial, label.replace('pod ', ''))
+    // containerd calls once more, without netns and prevResult.
+    const what = `DEL ${label} again, without its namespace`
+    await callStep(trial, { what, target: 'del' }, () => delList(runtime, { ...attachment, netns: '' }, undefined))
+  }
+  const left = await whatIsLeft(trial)
+  const about = { what: 'nothing is left of the pods: links, state, rules', target: 'left' } as const
+  report(left.length === 0 ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail: left.join('\n') })
+}
+
+/** Whether the interface is up and has a carrier: the only check without addresses. */
+async function linkStep(trial: Trial, { label, attachment }: Pod): Promise<Step> {
+  const { netns, ifName } = attachment
+  const about = { what: `${label}: ${ifName} is up`, target: 'link' } as const
+  const { stdout, stderr } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
+  const state = readDocuments(stdout)[0]?.['operstate']
+  if (state === 'UP') return { ...about, outcome: 'ok' }
+  return { ...about, outcome: 'failed', detail: state === undefined ? stderr.trim() : `its state is ${state}` }
+}
+
+async function checkSteps(trial: Trial): Promise<void> {
+  const { runtime, pods, report } = trial
+  const { disableCheck } = runtime.network
+  if (disableCheck || !speaks(runtime, '0.4.0')) {
+    return report(skipped('CHECK', 'check', disableCheck ? 'disableCheck is set' : 'it came with CNI 0.4.0'))
+  }
+  for (const { label, attachment, printed } of pods) {
+    const about = { what: `CHECK ${label}`, target: 'check' } as const
+    await callStep(trial, about, () => checkList(runtime, attachment, printed))
+  }
+}
+
+/** Pod to gateway, pod to pod, pod to outside, host ports; every address of every family. */
+async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
+  const { pods, holders, report } = trial
+  const [first, second] = pods
+  if (first === undefined) return
+  if (first.ips.length === 0) {
+    return report(skipped('gateway, other pods and outside', 'pod', 'the network gives no addresses'))
+  }
+  const far = `/run/netns/${outside}`
+  for (const inside of [[], ['nsenter', `--net=${far}`, '--']]) holders.push(await startHolder(inside))
+  await gatewaySteps(trial, first)
+  if (second === undefined) report(skipped('pod to pod', 'pod', 'the addresses are static: one pod only'))
+  else for (const probe of podProbes(first, second)) report(await tried(trial, probe))
+  for (const family of [4, 6] as const) await outsideStep(trial, first, { family, uplink })
+  if (second === undefined || trial.hostPort === undefined) return
+  const askers = [
+    { who: 'outside', netns: far },
+    { who: first.label, from: first },
+    { who: second.label, from: second },
+  ]
+  for (const family of [4, 6] as const) {
+    if (addressOf(second, family) === undefined) continue
+    const probes = hostPortProbes(uplink.node[family], trial.hostPort, second, askers)
+    for (const probe of probes) report(await tried(trial, probe))
+  }
+}
+
+async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
+  const { report, runtime } = trial
+  // Of macvlan: the router has the length of the pod's address.
+  const routers = pod.isBeyondNode
+    ? pod.ips.flatMap(({ address, gateway }) => (gateway === undefined ? [] : [`${gateway}/${address.split('/')[1]}`]))
+    : []
+  for (const router of routers) await addRouter(runtime.run, router)
+  const { stdout } = await runIn(trial, '', ['ip', '-o', 'addr', 'show'])
+  const known = [
+    ...[...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address),
+    ...routers.map(bareAddress),
+  ]
+  for (const probe of gatewayProbes(pod)) {
+    const none = 'the node has no gateway address (isGateway is off)'
+    report(known.includes(probe.address) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
+  }
+  if (pod.gateways.length === 0) report(skipped(`${pod.label} to gateway`, 'gateway', 'the result names none'))
+}
+
+/** The first address of the family: masqueraded if the configuration says so, else the pod's own. */
+async function outsideStep(
+  trial: Trial,
+  pod: Pod,
+  { family, uplink }: { family: 4 | 6; uplink: Uplink },
+): Promise<void> {
+  const own = addressOf(pod, family)
+  if (own === undefined) return
+  const isMasqueraded = trial.runtime.network.plugins.some(({ ipMasq, podcidr }) => {
+    return ipMasq === true || (podcidr !== undefined && ipMasq !== false)
+  })
+  const address = uplink.outside[family]
+  const source = isMasqueraded ? uplink.node[family] : own
+  const what = `${pod.label} to outside ${address}, seen as ${isMasqueraded ? 'the node' : 'the pod'} (${source})`
+  const hasRoute = pod.defaultFamilies.includes(family)
+  if (!hasRoute || (family === 6 && !hasIpv6())) {
+    const why = hasRoute ? 'this kernel has no IPv6' : `the pod has no IPv${family} default route`
+    return trial.report(skipped(what, 'outside', why))
+  }
+  if (!pod.isBeyondNode) await addRouteBack(trial.runtime.run, uplink, own)
+  trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
+}
+
+/** Links, state and rules of the pods after DEL. The bridge and the base of the nft table stay by design. */
+async function whatIsLeft(trial: Trial): Promise<readonly string[]> {
+  const { pods } = trial
+  const left: string[] = []
+  const { stdout } = await runIn(trial, '', ['ip', '-j', 'link', 'show', 'type', 'veth'])
+  for (const { ifname } of readDocuments(stdout)) if (ifname !== 'uplink') left.push(`${ifname} on the node`)
+  for (const { label, attachment } of pods) {
+    const { code } = await runIn(trial, attachment.netns, ['ip', 'link', 'show', 'dev', attachment.ifName])
+    if (code === 0) left.push(`${attachment.ifName} in ${label}`)
+  }
+  const root = '/run/trestle/networks'
+  for (const network of namesIfThere(root)) {
+    for (const part of ['attachments', 'addresses', 'pending']) {
+      for (const name of namesIfThere(`${root}/${network}/${part}`)) left.push(`${root}/${network}/${part}/${name}`)
+    }
+  }
+  const rules = (await runIn(trial, '', ['nft', 'list', 'ruleset'])).stdout.split(/[\s,{}]+/)
+  for (const { address } of pods.flatMap(({ ips }) => ips)) {
+    if (rules.includes(bareAddress(address))) left.push(`${bareAddress(address)} in the nft ruleset`)
+  }
+  return left
+}
+
+// The output of `try`: a line for each step with its outcome first, or all steps at the end as JSON.
+
+const words = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
+const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
+
+export function stepText({ what, outcome, detail = '' }: Step, hasColour: boolean): string {
+  const lines = outcome === 'ok' ? [] : detail.split('\n').filter((line) => line !== '')
+  return `  ${painted(words[outcome], statuses[outcome], { hasColour })}  ${what}\n${lines.map((line) => `        ${line}\n`).join('')}`
+}
+
+const notLooked = 'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n'
+
+/** A report being made. `close` prints its end and returns the exit code: 1 when a step failed. */
+function openReport(title: string, isJson: boolean, output: Output) {
+  const steps: Step[] = []
+  if (!isJson) output.out(`${title}\n\n`)
+  const add = (step: Step): void => {
+    steps.push(step)
+    if (!isJson) output.out(stepText(step, output.hasColour))
+  }
+  const close = (): number => {
+    const count = (outcome: Step['outcome']) => steps.filter((step) => step.outcome === outcome).length
+    const counts = { ok: count('ok'), failed: count('failed'), skipped: count('skipped') }
+    const checks = steps.map(({ what, outcome, detail, ms }) => ({
+      status: statuses[outcome],
+      summary: what,
+      detail,
+      ms,
+    }))
+    const findings = steps.flatMap(({ what, known, detail = '' }) => {
+      return known === undefined ? [] : [findingOf({ id: known, message: detail, severity: 'error', on: what })]
+    })
+    const ending = counts.failed === 0 ? notLooked : ''
+    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n${ending}`
+    const code = counts.failed > 0 ? exitCode.findings : exitCode.fine
+    return print({ isJson, output }, { command: 'try', document: { title, checks, findings, counts }, text, code })
+  }
+  return { add, close }
+}
