@@ -29,12 +29,11 @@ import { lintCommand } from './lint/lint.ts'
 import { mapCommand } from './map.ts'
 import { nearestWord } from './nearest-word.ts'
 import { type Output, standardOutput } from './output.ts'
-import { planCommand } from './plan.ts'
+import { planCommand, runPlan } from './plan.ts'
 import { probeEnd } from './probe/ends.ts'
 import { psCommand } from './ps.ts'
 import { recordCommand } from './record/record-command.ts'
-import { replayCommand } from './replay/replay.ts'
-import { runReplay } from './replay/replay-inside.ts'
+import { replayCommand, runReplay } from './replay/replay.ts'
 import { restoreCommand } from './restore-command.ts'
 import { runInside } from './try/inside.ts'
 import { tryCommand } from './try/try.ts'
@@ -72,6 +71,7 @@ export const commands: readonly Command[] = [
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   '__replay-inside': () => runReplay(),
+  '__plan-inside': () => runPlan(),
   '__probe-end': (words, output) => probeEnd(words, output),
   [completeWord]: async (words, output) => printCandidates(words, [...commands, helpCommand], output),
 }

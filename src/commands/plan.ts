@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle plan`: prints what an ADD, or the DEL after it, runs. It is the verb itself with a machine that prints: nothing
-// runs, and the machine remembers what was made, so that a later call finds it.
+// `trestle plan`: prints what an ADD, or the DEL after it, runs. It is the verb itself on a private node, with a machine
+// that writes down each step before it runs it.
 
-import { mkdtempSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bareAddress } from '../cni/addresses.ts'
-import { type Environment, readCall } from '../cni/call.ts'
-import { defined, isObject, parseObject } from '../cni/json.ts'
+import { bareAddress, type Cidr, firstOf, formatAddress, parseCidr } from '../cni/addresses.ts'
+import { readCall } from '../cni/call.ts'
+import { isPluginType } from '../cni/config-head.ts'
+import { asObject, parseObject } from '../cni/json.ts'
+import { readResult } from '../cni/results.ts'
 import { readConfig, readDelConfig } from '../config/read-config.ts'
 import type { Batch } from '../kernel/batch.ts'
-import { ruleComments } from '../kernel/nft-table.ts'
-import type { LinkAttributes, Op, OpOf } from '../kernel/operation.ts'
-import { uplinkName } from '../kernel/proc.ts'
+import { uplinkMtu } from '../kernel/proc.ts'
+import { nowMs } from '../process/clock.ts'
 import { type Machine, machineWith } from '../process/machine.ts'
-import type { Step } from '../process/order.ts'
-import type { Output, Command as Process } from '../process/runner.ts'
-import { networkDirectory, networkNames } from '../state/layout.ts'
+import { type Command as Process, type Run, runnerUntil } from '../process/runner.ts'
 import { add } from '../verbs/add.ts'
 import { openContext } from '../verbs/context.ts'
 import { del } from '../verbs/del.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { failureOf } from './failure.ts'
 import { readFileAs } from './input-file.ts'
-import { readNetworkList, requestConf } from './network-list.ts'
+import { pluginPath, readNetworkList, requestConf } from './network-list.ts'
 import { print } from './output.ts'
 import { asOwn, isOwnType } from './own-type.ts'
 import { capabilityArgsOf, capabilityOptions, checkDeclared } from './pod-options.ts'
+import { insideNode, type PrivateNode, runOnPrivateNode } from './replay/private-node.ts'
 
 export const planCommand: Command = {
   name: 'plan',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'print the operations of an ADD or DEL, and run nothing',
+  summary: 'print the operations of an ADD or DEL, and change nothing here',
   description: [
     'Reads a .conflist or .conf file (standard input without FILE) and prints what the first ADD of its trestle plugin',
-    "runs: each operation's purpose, and the input of each tool. plan runs nothing: addresses are the first of each",
-    'range, and the container is "example". A chained trestle gets the file\'s prevResult, or an interface with',
-    '192.0.2.2/24; another IPAM plugin answers with the same address. With --del: the DEL of that attachment.',
+    "runs: each operation's purpose, and the input of each tool. It runs them in private namespaces, where nothing else",
+    'is: addresses are the first of each range, and the container is "example". A chained trestle gets the file\'s',
+    'prevResult, or an interface with 192.0.2.2/24; another IPAM plugin is taken to answer with that address.',
   ].join('\n'),
   options: {
     del: { type: 'boolean', help: 'plan the DEL of the attachment instead of its ADD' },
@@ -47,7 +46,6 @@ export const planCommand: Command = {
   },
   examples: [
     'trestle plan /etc/cni/net.d/10-pods.conflist',
-    'trestle plan --later /etc/cni/net.d/10-pods.conflist',
     'trestle plan --del /etc/cni/net.d/10-pods.conflist',
     'trestle plan --port 8080:80 --bandwidth 10M 10-pods.conflist',
     'trestle plan -o json <net.conf',
@@ -55,7 +53,8 @@ export const planCommand: Command = {
   run,
 }
 
-export type Planned = 'first' | 'later' | 'flushed' | 'del'
+const kinds = ['first', 'later', 'flushed', 'del'] as const
+type Planned = (typeof kinds)[number]
 
 const titles: Readonly<Record<Planned, string>> = {
   first: 'the first ADD',
@@ -64,32 +63,47 @@ const titles: Readonly<Record<Planned, string>> = {
   del: 'the DEL',
 }
 
+/** A process of the call, with its operations and why each is done. */
+interface PlannedStep {
+  readonly command: string
+  readonly stdin: string
+  readonly ops: readonly { readonly place: string; readonly why: string }[]
+}
+
+interface PlanInput extends PrivateNode {
+  readonly stdin: string
+  readonly what: Planned
+  readonly ipamType?: string
+}
+
 async function run(input: Input): Promise<number> {
   const { words, values } = input
-  const [what = 'first', second] = (['later', 'flushed', 'del'] as const).filter((name) => values[name] === true)
+  const [what = 'first', second] = kinds.filter((name) => values[name] === true)
   if (second !== undefined) throw new UsageError(`--${what} and --${second} select different calls: use only one`)
   const capabilityArgs = capabilityArgsOf(values)
-  const { network, steps } = await readFileAs(words[0] ?? '-', async (text: string) => {
+  const { name, inside } = readFileAs(words[0] ?? '-', (text) => {
     const network = readNetworkList(text)
     const at = network.plugins.findIndex(({ type }) => isOwnType(type))
     const plugin = network.plugins[at]
     if (plugin === undefined) throw failureOf('list-without-trestle', 'no plugin of the list has the type "trestle"')
     checkDeclared([plugin], Object.keys(capabilityArgs))
-    const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
-    const isGiven = before === undefined || plugin['prevResult'] !== undefined
-    const previous = isGiven ? {} : { prevResult: assumedPrevious(before, network.cniVersion) }
-    const conf = requestConf(network, { ...asOwn(plugin), ...previous }, { capabilityArgs })
-    return { network, steps: await planOf(JSON.stringify(conf), what) }
+    const isChained = (at > 0 || plugin['mode'] === 'chained') && plugin['prevResult'] === undefined
+    const previous = isChained ? { prevResult: { cniVersion: network.cniVersion, ...assumedPrevious } } : {}
+    const stdin = JSON.stringify(requestConf(network, { ...asOwn(plugin), ...previous }, { capabilityArgs }))
+    // A fault of the configuration is told here, not by the private node.
+    readConfig(stdin, readCall(environment('example')))
+    const links = [plugin['master'], plugin['device']].filter((link) => typeof link === 'string')
+    const { type } = asObject(plugin['ipam'])
+    const ipam = isPluginType(type) ? { ipamType: type } : {}
+    const node = { programs: pluginPath().split(':'), mtu: uplinkMtu() ?? 1500, netns: '', links }
+    return { name: network.name, inside: { ...node, ...ipam, stdin, what } satisfies PlanInput }
   })
-  const ops = steps.flatMap((step) => step.ops.map(({ place, why }) => ({ place, why })))
-  const document = {
-    verb: what === 'del' ? 'DEL' : 'ADD',
-    network: network.name,
-    ops,
-    batches: steps.map(({ command, stdin }) => ({ command, stdin })),
-  }
+  const steps = await runOnPrivateNode<readonly PlannedStep[], PlanInput>('__plan-inside', inside)
+  const ops = steps.flatMap((step) => step.ops)
+  const batches = steps.map(({ command, stdin }) => ({ command, stdin }))
+  const document = { verb: what === 'del' ? 'DEL' : 'ADD', network: name, ops, batches }
   const text = [
-    `network ${network.name}: ${titles[what]} has ${ops.length} operations in ${steps.length} batches\n\n`,
+    `network ${name}: ${titles[what]} has ${ops.length} operations in ${steps.length} batches\n\n`,
     ...ops.map(({ place, why }, at) => `${`${at + 1}`.padStart(4)}  ${place.padEnd(4)}  ${why}\n`),
     ...steps.map(({ command, stdin }) => `\n  ${command}\n${stdin.replace(/^(?=.)/gm, '    ')}`),
   ].join('')
@@ -97,286 +111,146 @@ async function run(input: Input): Promise<number> {
 }
 
 /** The result of a plugin before a chained trestle: one address for documentation (RFC 5737). */
-function assumedPrevious(type: string, cniVersion: string): object {
-  const ends = type === 'bridge' ? [{ name: 'cni0' }, { name: 'veth0' }] : type === 'ptp' ? [{ name: 'veth0' }] : []
-  const pod = { name: environment.CNI_IFNAME, mac: '0a:58:c0:00:02:02', sandbox: environment.CNI_NETNS }
-  const ips = [{ address: '192.0.2.2/24', gateway: '192.0.2.1', interface: ends.length }]
-  return { cniVersion, interfaces: [...ends, pod], ips, routes: [] }
+const assumedPrevious = {
+  interfaces: [
+    { name: 'cni0' },
+    { name: 'veth0', mac: '0a:58:c0:00:02:03' },
+    { name: 'eth0', mac: '0a:58:c0:00:02:02', sandbox: '/run/netns/example' },
+  ],
+  ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1', interface: 2 }],
+  routes: [],
 }
 
-const environment = {
-  CNI_COMMAND: 'ADD',
-  CNI_CONTAINERID: 'example',
-  CNI_NETNS: '/run/netns/example',
-  CNI_IFNAME: 'eth0',
-  CNI_PATH: '/opt/cni/bin',
-} as const
+const pluginDirectory = '/run/plugins'
 
-const ownNetns = '/proc/self/ns/net'
-
-/** A process of the call, or settings that trestle writes itself. */
-export interface PlannedStep {
-  readonly command: string
-  readonly stdin: string
-  readonly ops: readonly Op[]
+function environment(id: string) {
+  return {
+    CNI_COMMAND: 'ADD',
+    CNI_CONTAINERID: id,
+    CNI_NETNS: `/run/netns/${id}`,
+    CNI_IFNAME: 'eth0',
+    CNI_PATH: pluginDirectory,
+  }
 }
 
-/** What the call would run. Throws the CniError of a call that is refused. */
-export async function planOf(
-  stdin: string,
-  what: Planned,
-  env: Environment = environment,
-): Promise<readonly PlannedStep[]> {
-  const directory = mkdtempSync(join(tmpdir(), 'trestle-plan-'))
-  const before = process.env['TRESTLE_STATE_DIR']
-  process.env['TRESTLE_STATE_DIR'] = join(directory, 'state')
-  try {
-    const printer = openPrinter(parseObject(stdin) ?? {})
-    const variables = { ...env, CNI_PATH: withPlugin(directory, stdin) }
-    const call = readCall(variables)
-    const context = { ...openContext({ path: call.path, stdin }), machine: printer.machine }
-    if (what === 'del') await add(call, readConfig(stdin, call), context)
+/** The inner process. */
+export async function runPlan(): Promise<number> {
+  return await insideNode<PlanInput>(async (input) => {
+    const { what, ipamType } = input
+    const { machine } = openContext()
+    // Its answer is assumed; it only has to be there.
+    mkdirSync(pluginDirectory)
+    if (ipamType !== undefined) writeFileSync(join(pluginDirectory, ipamType), '#!/bin/sh\n', { mode: 0o755 })
+    // A pod of before, which had no host ports.
+    const { runtimeConfig: _, ...before } = parseObject(input.stdin) ?? {}
+    const call = async (id: string, verb: 'ADD' | 'DEL', steps: PlannedStep[]) => {
+      const stdin = id === 'other' ? JSON.stringify(before) : input.stdin
+      const asked = readCall({ ...environment(id), CNI_COMMAND: verb })
+      const context = { ...openContext({ path: asked.path, stdin }), machine: writingDown(steps) }
+      if (verb === 'ADD') await add(asked, readConfig(stdin, asked), context)
+      else await del(asked, readDelConfig(stdin, asked.ownTypes), context)
+    }
+    const make = async (id: string) => {
+      await machine.ask({ file: 'ip', args: ['netns', 'add', id] })
+      await makePrevious(machine, id, before['prevResult'])
+    }
+    const steps: PlannedStep[] = []
     if (what === 'later' || what === 'flushed') {
-      const other = readCall({ ...variables, CNI_ARGS: '', CNI_CONTAINERID: 'other' })
-      await add(other, readConfig(withoutWishes(stdin), other), context)
-      // It has ended, and its network is there.
-      const records = networkNames().map((network) => `${networkDirectory(network)}/attachments`)
-      for (const path of records) rmSync(path, { recursive: true, force: true })
+      await make('other')
+      await call('other', 'ADD', [])
+      await call('other', 'DEL', [])
     }
-    if (what === 'flushed') printer.flush()
-    printer.steps.length = 0
-    if (what === 'del') await del({ ...call, verb: 'DEL' }, readDelConfig(stdin), context)
-    else await add(call, readConfig(stdin, call), context)
-    return printer.steps
-  } finally {
-    if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
-    else process.env['TRESTLE_STATE_DIR'] = before
-    rmSync(directory, { recursive: true, force: true })
-  }
-}
-
-/** A directory with the IPAM plugin that the configuration names: it is looked for, and not run. */
-function withPlugin(directory: string, stdin: string): string {
-  const { ipam } = parseObject(stdin) ?? {}
-  const type = isObject(ipam) ? ipam['type'] : undefined
-  if (typeof type === 'string' && /^\w[\w.-]*$/.test(type)) writeFileSync(join(directory, type), '', { mode: 0o755 })
-  return directory
-}
-
-/** A pod of the same network, without the host ports and addresses that only one can have. */
-function withoutWishes(stdin: string): string {
-  const { args: _, runtimeConfig, ...conf } = parseObject(stdin) ?? {}
-  const asked = isObject(runtimeConfig) ? { ...runtimeConfig, portMappings: [], ips: [], mac: undefined } : undefined
-  return JSON.stringify({ ...conf, runtimeConfig: asked })
-}
-
-interface PrintedLink extends LinkAttributes {
-  readonly place: 'host' | 'pod'
-  readonly name: string
-  readonly kind: string
-  readonly index: number
-  readonly peer: number
-  readonly addresses: readonly string[]
-}
-
-/** A machine that prints, with what it has printed. */
-function openPrinter(conf: Readonly<Record<string, unknown>>) {
-  const steps: PlannedStep[] = []
-  const links = new Map<string, PrintedLink>()
-  const sysctls = new Map<string, string>()
-  const queues = new Map<string, OpOf<'bucket.set' | 'redirect.set'>>()
-  const routes: OpOf<'route.add'>[] = []
-  let tables: readonly string[] = []
-  let index = 10
-  const addLink = (link: Pick<PrintedLink, 'name' | 'kind'> & Partial<PrintedLink>) => {
-    index += 1
-    const key = `${link.place ?? 'host'} ${link.name}`
-    links.set(key, { place: 'host', mac: '', mtu: 1500, up: true, index, peer: 0, addresses: [], ...link })
-  }
-  addLink({ name: 'lo', kind: '', place: 'pod', addresses: ['127.0.0.1/8', '::1/128'] })
-  for (const link of [...nodeLinks(conf), ...previousLinks(conf)]) addLink(link)
-
-  /** Remembers what an operation makes. */
-  const note = (op: Op) => {
-    const { place } = op
-    if (op.kind === 'veth.add') {
-      const { name, mac, mtu, master, peer } = op
-      addLink({ name, mac, mtu, kind: 'veth', ...defined({ master }), peer: index + 2 })
-      const end = peer.isInPod ? ('pod' as const) : place
-      addLink({ name: peer.name, mac: peer.mac, mtu: peer.mtu, kind: 'veth', place: end, peer: index })
-    }
-    if (op.kind === 'bridge.add' || op.kind === 'ifb.add' || op.kind === 'macvlan.add') {
-      const { name, mac, mtu, kind } = op
-      addLink({ name, mac, mtu, kind: kind.slice(0, -4), place: kind === 'macvlan.add' ? 'pod' : place })
-    }
-    if (op.kind === 'link.delete') links.delete(`${place} ${op.dev}`)
-    if (op.kind === 'link.set' || op.kind === 'address.add') {
-      const link = links.get(`${place} ${op.dev}`)
-      if (link === undefined) return
-      links.delete(`${place} ${op.dev}`)
-      const set = op.kind === 'link.set' ? op.set : { addresses: [...link.addresses, op.cidr] }
-      const now = { ...link, ...set, place: ('netns' in set && set.netns) || place }
-      links.set(`${now.place} ${now.name}`, now)
-    }
-    if (op.kind === 'route.add' && place === 'host') routes.push(op)
-    if (op.kind === 'sysctl.set' && place === 'host') sysctls.set(op.key, op.value)
-    if (op.kind === 'bucket.set' || op.kind === 'redirect.set') queues.set(`${op.kind} ${op.dev}`, op)
-    if (op.kind === 'table.set') tables = [...tables, op.table]
-  }
-
-  const shown = (place: 'host' | 'pod', name?: string) => {
-    const own = [...links.values()].filter((link) => link.place === place && (name === undefined || link.name === name))
-    return `${JSON.stringify(own.map(asListed))}\n`
-  }
-  const answer = ({ file, args, stdin }: Process): Output => {
-    const asked = typeof stdin === 'string' ? stdin : ''
-    const none = { code: 0, stdout: '', stderr: '' }
-    if (file === 'nft') {
-      const isJson = args.includes('-j')
-      const table = args[args.indexOf('table') + 1] ?? ''
-      if (args.includes('table') && !tables.includes(table))
-        return { ...none, code: 1, stderr: 'No such file or directory' }
-      return { ...none, stdout: isJson ? '{"nftables":[]}' : commentLines() }
-    }
-    if (asked.startsWith('link set dev lo')) {
-      steps.push({ command: [file, ...args].join(' '), stdin: asked, ops: [] })
-      return { ...none, stdout: shown('pod', 'lo') }
-    }
-    if (file === 'ip') {
-      const ways = [...asked.matchAll(/^route get (\S+)$/gm)].map(
-        ([, dst]) => `${JSON.stringify([{ dst, dev: wayOf(conf) }])}\n`,
-      )
-      const there = routes.filter(({ dev }) => links.has(`host ${dev}`)).map(asListedRoute)
-      const listed = /^route show/m.test(asked) ? `${JSON.stringify(there)}\n` : ''
-      return { ...none, stdout: `${shown('host')}${listed}${ways.join('')}` }
-    }
-    if (file === 'tc') return { ...none, stdout: shownQueues([...queues.values()], asked) }
-    return { ...none, stdout: file === 'nsenter' ? shown('pod') : '' }
-  }
-  const commentLines = () =>
-    [...ruleComments('inet', true), ...ruleComments('bridge', true)].map((comment) => `comment "${comment}"\n`).join('')
-
-  let batches: readonly Batch[] = []
-  const base = machineWith(async ({ file, args, stdin }) => {
-    const text = typeof stdin === 'string' ? stdin : ''
-    const { ops = [] } = batches.find(({ texts }) => text.startsWith(texts.join(''))) ?? {}
-    steps.push({ command: [file, ...args].join(' '), stdin: text, ops })
-    // After a flush nothing can be added to the tables that were there.
-    const isLost = file === 'nft' && tables.length === 0 && !text.includes('add table')
-    if (isLost) return { code: 1, stdout: '', stderr: '/dev/stdin:1:1-1: Error: No such file or directory' }
-    const looks = [...text.matchAll(/^addr show dev (\S+)$/gm)].map(([, name]) => shown('host', name))
-    return { code: 0, stdout: file === 'nft' ? commentLines() : looks.join(''), stderr: '' }
+    if (what === 'flushed') await machine.ask({ file: 'nft', args: ['flush', 'ruleset'] })
+    await make('example')
+    await call('example', 'ADD', what === 'del' ? [] : steps)
+    if (what === 'del') await call('example', 'DEL', steps)
+    return steps
   })
-  const machine: Machine = {
-    ...base,
-    // A namespace that is there: its pod is alive.
-    openNetns: () => ({ fd: openSync('/dev/null', 'r'), identity: { path: ownNetns, inode: statSync(ownNetns).ino } }),
-    openNetnsIfThere: () => machine.openNetns(ownNetns),
-    linkIndex: (name) => links.get(`host ${name}`)?.index,
-    prepare: () => undefined,
-    forUndoing: () => machine,
-    linkExists: (name) => links.has(`host ${name}`),
-    readSysctl: (key) => sysctls.get(key),
-    run: async (all, options) => {
-      batches = all.map(({ batch }) => batch)
-      for (const { ops } of batches) for (const op of ops) note(op)
-      const files = all.filter(({ batch }) => batch.tool === 'file')
-      const print = ({ batch: { texts, ops } }: Step) =>
-        steps.push({ command: 'written to /proc/sys', stdin: texts.join(''), ops })
-      files.filter(({ name }) => name === 'first settings').forEach(print)
-      const outcome = await base.run(
-        all.map((step) => (files.includes(step) ? withoutOps(step) : step)),
-        options,
-      )
-      files.filter(({ name }) => name !== 'first settings').forEach(print)
-      return outcome
-    },
-    ask: async (process) => {
-      const { file, args, kind } = process
-      if (kind !== 'delegate' && file !== 'conntrack') return answer(process)
-      const verb = process.env?.['CNI_COMMAND'] ?? ''
-      steps.push({
-        command: kind === 'delegate' ? `${file.split('/').at(-1)} ${verb}` : [file, ...args].join(' '),
-        stdin: '',
-        ops: [],
-      })
-      return { code: 0, stdout: verb === 'ADD' ? delegatedAnswer : '', stderr: '' }
-    },
-  }
-  return { machine, steps, flush: () => (tables = []) }
 }
 
-/** This machine's settings are not written. */
-function withoutOps(step: Step): Step {
-  return { ...step, batch: { ...step.batch, ops: [] } }
+/** The interface that an earlier plugin has made: of two links on the host the first is its bridge, the last its end. */
+async function makePrevious(machine: Machine, id: string, prevResult: unknown): Promise<void> {
+  if (prevResult === undefined) return
+  const { interfaces, ips } = readResult(prevResult, '1.0.0')
+  const onHost = interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name)
+  const pod = interfaces.find(({ sandbox }) => sandbox)
+  const [end, bridge] = [onHost.at(-1) ?? 'end0', onHost.length > 1 ? onHost[0] : undefined]
+  const mac = pod?.mac === undefined ? '' : ` address ${pod.mac}`
+  const lines = [
+    ...(bridge === undefined ? [] : [`link add ${bridge} type bridge`, `link set ${bridge} up`]),
+    `link add ${end} type veth peer name ${pod?.name}${mac} netns ${id}`,
+    `link set ${end} up${bridge === undefined ? '' : ` master ${bridge}`}`,
+    ...ips.map(({ address, gateway }) => wayTo(address, gateway, { bridge, end })),
+  ]
+  await machine.ask({ file: 'ip', args: ['-batch', '-'], stdin: lines.map((line) => `${line}\n`).join('') })
+  const inPod = [
+    ...ips.map(({ address }) => `addr add ${address} dev ${pod?.name}`),
+    `link set ${pod?.name} up`,
+    'link set lo up',
+  ]
+  await machine.ask({ file: 'ip', args: ['-n', id, '-batch', '-'], stdin: inPod.map((line) => `${line}\n`).join('') })
+}
+
+/** The node reaches the pod: by a gateway address on the bridge, or by a route. */
+function wayTo(
+  address: string,
+  gateway: string | undefined,
+  { bridge, end }: { bridge: string | undefined; end: string },
+) {
+  const cidr = parseCidr(address)
+  if (cidr === undefined || bridge === undefined) return `route add ${bareAddress(address)} dev ${end}`
+  return `addr add ${gateway ?? firstHost(cidr)}/${cidr.prefixLength} dev ${bridge}`
+}
+
+function firstHost(cidr: Cidr): string {
+  const { family, value } = firstOf(cidr)
+  return formatAddress({ family, value: value + 1n })
 }
 
 const delegatedAnswer = '{"cniVersion":"1.0.0","ips":[{"address":"192.0.2.2/24","gateway":"192.0.2.1"}]}'
+const callMs = 60_000
 
-function asListed({ name, kind, mac, mtu, master, alias, index, peer, addresses, ...link }: PrintedLink) {
-  const { up, promisc, allmulti, hairpin, isolated, txQLen = 1000 } = link
-  const port = { info_slave_kind: 'bridge', info_slave_data: { hairpin, isolated } }
-  return {
-    ifname: name,
-    ifindex: index,
-    address: mac,
-    mtu,
-    txqlen: txQLen,
-    flags: [...(up ? ['UP'] : []), ...(promisc ? ['PROMISC'] : []), ...(allmulti ? ['ALLMULTI'] : [])],
-    linkinfo: { ...(kind === '' ? {} : { info_kind: kind }), ...(master ? port : {}) },
-    ...(master ? { master } : {}),
-    ...(alias ? { ifalias: alias } : {}),
-    ...(peer ? { link_index: peer } : {}),
-    addr_info: addresses.map((cidr) => ({ local: bareAddress(cidr), prefixlen: Number(cidr.split('/')[1]) })),
+/** A machine that notes each process that changes something; a delegated plugin is taken to answer. */
+function writingDown(steps: PlannedStep[]): Machine {
+  const real: Run = (command) => runnerUntil({ endsAtMs: nowMs() + callMs })(command)
+  let batches: readonly Batch[] = []
+  const note = ({ file, args }: Process, stdin: string) => {
+    const batch = batches.find(({ texts }) => texts.length > 0 && stdin.startsWith(texts.join('')))
+    const ops = (batch?.ops ?? []).map(({ place, why }) => ({ place, why }))
+    steps.push({ command: [file, ...args].join(' '), stdin, ops })
   }
-}
-
-function asListedRoute({ dev, route: { dst, gw, priority, src, scope } }: OpOf<'route.add'>) {
-  return { dst, dev, ...defined({ gateway: gw, metric: priority, prefsrc: src, scope }) }
-}
-
-/** As tc answers `qdisc show` and `filter show dev …`, an array on a line each. */
-function shownQueues(queues: readonly OpOf<'bucket.set' | 'redirect.set'>[], asked: string): string {
-  const qdiscs = queues.map((op) =>
-    op.kind === 'redirect.set'
-      ? { kind: 'ingress', dev: op.dev, handle: 'ffff:' }
-      : {
-          ...{ kind: 'tbf', dev: op.dev, handle: '1:', root: true },
-          options: { rate: op.rateBits / 8, burst: op.burstBytes },
-        },
-  )
-  const filters = [...asked.matchAll(/^filter show dev (\S+)/gm)].map(([, dev]) =>
-    queues.flatMap((op) =>
-      op.kind === 'redirect.set' && op.dev === dev ? [{ options: { actions: [{ to_dev: op.to }] } }] : [],
-    ),
-  )
-  return [qdiscs, ...filters].map((entries) => `${JSON.stringify(entries)}\n`).join('')
-}
-
-/** The node's own links that a configuration may name. */
-function nodeLinks({ master = uplinkName(), device }: Readonly<Record<string, unknown>>) {
-  return [master, device].flatMap((name) => (typeof name === 'string' ? [{ name, kind: '' }] : []))
-}
-
-interface Previous {
-  readonly interfaces?: readonly { readonly name: string; readonly mac?: string; readonly sandbox?: string }[]
-}
-
-/** The links of prevResult: of two on the host the first is the bridge, the last the host's end of a pair. */
-function previousLinks({ prevResult }: { readonly prevResult?: unknown }) {
-  const { interfaces = [] } = (prevResult ?? {}) as Previous
-  const onHost = interfaces.filter(({ sandbox }) => !sandbox)
-  const end = onHost.at(-1)?.name
-  const bridge = onHost.length > 1 ? onHost[0]?.name : undefined
-  return interfaces.map(({ name, mac = '', sandbox }) => {
-    if (sandbox)
-      return { place: 'pod' as const, name, mac, kind: end === undefined ? 'macvlan' : 'veth', index: 2, peer: 3 }
-    if (name !== end) return { name, mac, kind: 'bridge' }
-    return { name, mac, kind: 'veth', index: 3, peer: 2, ...(bridge ? { master: bridge } : {}) }
+  const machine = machineWith(async (command) => {
+    const { stdin } = command
+    if (typeof stdin !== 'function') {
+      note(command, stdin ?? '')
+      return await real(command)
+    }
+    // It waits for its input.
+    const noteInput = (give: (text: string) => void) => (text: string) => {
+      note(command, text)
+      give(text)
+    }
+    return await real({ ...command, stdin: (give) => stdin(noteInput(give)) })
   })
-}
-
-function wayOf({ prevResult }: { readonly prevResult?: unknown }): string | undefined {
-  const { interfaces = [] } = (prevResult ?? {}) as Previous
-  return interfaces.find(({ sandbox }) => !sandbox)?.name
+  const noting: Machine = {
+    ...machine,
+    forUndoing: () => noting,
+    run: async (all, options) => {
+      batches = all.map(({ batch }) => batch)
+      for (const { texts, ops } of batches.filter(({ tool }) => tool === 'file')) {
+        const named = ops.map(({ place, why }) => ({ place, why }))
+        steps.push({ command: 'written to /proc/sys', stdin: texts.join(''), ops: named })
+      }
+      return await machine.run(all, options)
+    },
+    ask: async (command) => {
+      const verb = command.env?.['CNI_COMMAND'] ?? ''
+      const stdin = typeof command.stdin === 'string' ? command.stdin : ''
+      if (command.file === 'conntrack' || /^link set /m.test(stdin)) note(command, stdin)
+      if (command.kind !== 'delegate') return await real(command)
+      steps.push({ command: `${command.file.split('/').at(-1)} ${verb}`, stdin: '', ops: [] })
+      return { code: 0, stdout: verb === 'ADD' ? delegatedAnswer : '', stderr: '' }
+    },
+  }
+  return noting
 }

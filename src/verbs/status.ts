@@ -60,8 +60,13 @@ function requireState({ name }: NetworkConf): void {
     // A file system without a count of inodes has 0 of 0.
     if (bavail === 0 || (files > 0 && ffree === 0)) throw new Error(`the file system of ${directory} is full`)
   } catch (error) {
-    const { message, details = '' } = toCniError(error)
-    throw notReady('not-ready-state', `the state directory cannot be used: ${message}`, details)
+    const { message } = error as Error
+    const details = error instanceof CniError ? error.details : undefined
+    throw notReady(
+      'not-ready-state',
+      `the state directory cannot be used: ${message}`,
+      details ?? 'make room, or repair it',
+    )
   }
 }
 

@@ -239,16 +239,18 @@ function withoutEchoes(
   probe: Probed | undefined,
 ): readonly Finding[] {
   const has = (id: string) => found.some((finding) => finding.id === id)
-  const own = found.filter(({ id, on }) => {
-    const isConfigured = found.some(({ severity, group }) => severity === 'error' && group === 'configuration')
-    if (id === 'runtime-not-ready') return !isConfigured
-    // A key that restore puts back: the accept that is missing there.
-    if (id === 'firewall-drops') return !has('accept-missing')
-    return (
-      id !== 'route-elsewhere' ||
-      !found.some((other) => ['bridge-differs', 'route-missing', 'ipv6-disabled'].includes(other.id)) ||
-      /^\w+$/.test(on)
-    )
+  const isConfigured = found.some(({ severity, group }) => severity === 'error' && group === 'configuration')
+  const echoes: Readonly<Record<string, boolean>> = {
+    'runtime-not-ready': isConfigured,
+    // restore puts the accept there.
+    'firewall-drops': has('accept-missing'),
+    'route-elsewhere': ['bridge-differs', 'port-differs', 'route-missing', 'rule-refuses', 'ipv6-disabled'].some(has),
+    'disk-full': has('not-ready-state'),
+  }
+  const own = found.filter(({ id, message }) => {
+    // With IPv6 off its addresses are missing.
+    const isOfIpv6 = message.split('; ').every((text) => /^[\da-f]*:[\da-f:]*\/\d+ is missing/.test(text))
+    return echoes[id] !== true && !(has('ipv6-disabled') && id === 'bridge-differs' && isOfIpv6)
   })
   const news = log.filter(({ id }) => !has(id)).map(({ finding }) => finding)
   const isExplained = own.some(({ severity, group = '' }) => severity === 'error' && causing.includes(group))

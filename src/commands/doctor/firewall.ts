@@ -4,8 +4,9 @@
 
 import { includes, parseAddress, parseCidr } from '../../cni/addresses.ts'
 import { isObject, type JsonObject } from '../../cni/json.ts'
-import { tableName } from '../../kernel/nft-table.ts'
+import { acceptMark, tableName } from '../../kernel/nft-table.ts'
 import { uplinkName } from '../../kernel/proc.ts'
+import type { Machine } from '../../process/machine.ts'
 import { findProgram } from '../../process/runner.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { textIfThere } from '../if-there.ts'
@@ -15,7 +16,7 @@ import { isPlainCommand } from './shell.ts'
 
 export type Matches = 'yes' | 'no' | 'maybe'
 
-/** TCP to port 443. `in`, `out`: links; `mark` is 0. */
+/** TCP to port 443. `in`, `out`: links. `isMarked`: with the mark that trestle's accepts stand for. */
 export interface Packet {
   readonly family: 4 | 6
   readonly in: string
@@ -23,12 +24,15 @@ export interface Packet {
   readonly from: string
   readonly to: string
   readonly state: 'new' | 'established'
+  readonly isMarked: boolean
 }
 
 export interface Rule {
   readonly verdict: 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'none'
   readonly target?: string
   readonly matches: (packet: Packet) => Matches
+  /** Of nft: its place, by which its text is found. */
+  readonly handle?: { readonly chain: string; readonly number: string }
   /** It has no condition at all. */
   readonly isUnconditional: boolean
   readonly text: string
@@ -47,6 +51,8 @@ export interface BaseChain {
   readonly policy: 'accept' | 'drop'
   readonly chains: ReadonlyMap<string, readonly Rule[]>
   readonly isOfIptables: boolean
+  /** Family and table of nft; of iptables empty. */
+  readonly table: readonly string[]
   /** The command that puts an accept at its end. */
   readonly append: (accept: string) => string
 }
@@ -55,7 +61,7 @@ export async function checkFirewalls(node: Node): Promise<readonly Finding[]> {
   const chains = [...(await nftChains(node)), ...(await savedChains(node))]
   const found: Finding[] = []
   for (const network of node.networks) {
-    for (const chain of chains) found.push(...judge(chain, network))
+    for (const chain of chains) found.push(...(await judge(chain, network, node)))
   }
   return found
 }
@@ -64,29 +70,31 @@ export async function checkFirewalls(node: Node): Promise<readonly Finding[]> {
 const far = { 4: '203.0.113.77', 6: '2001:db8:ffff::77' } as const
 
 /** One finding for a chain and a network; the note only where nothing worse is found. */
-function judge(chain: BaseChain, network: PodNetwork): readonly Finding[] {
+async function judge(chain: BaseChain, network: PodNetwork, { machine }: Node): Promise<readonly Finding[]> {
   const [link] = network.links
   // The first ADD puts its accept there.
   const isToCome = chain.hook === 'forward' && network.accepts && !network.isSetUp
   if (link === undefined || isToCome) return []
   const outside = uplinkName() ?? 'uplink'
+  const isMarked = network.accepts
   const drops: { drop: Drop; subnet: string }[] = []
   const closed: Finding[] = []
   for (const subnet of network.subnets) {
     const pod = podOf(subnet)
     const family = subnet.includes(':') ? 6 : 4
     if (pod === undefined || !chain.families.includes(family)) continue
-    const sent: Packet = { family, in: link, out: outside, from: pod, to: far[family], state: 'new' }
+    const sent: Packet = { family, in: link, out: outside, from: pod, to: far[family], state: 'new', isMarked }
     const answer: Packet = { ...sent, in: outside, out: link, from: far[family], to: pod, state: 'established' }
     const toNode: Packet = { ...sent, out: '', to: subnet.replace(/\/.*/, '') }
     const isInput = chain.hook === 'input'
     const drop = isInput
       ? dropOf(chain, { ...toNode, state: 'established' })
       : (dropOf(chain, sent) ?? dropOf(chain, answer))
-    if (drop !== undefined) drops.push({ drop, subnet })
+    if (drop !== undefined) drops.push({ drop: await withText(drop, chain, machine), subnet })
     const closing = isInput && drop === undefined ? dropOf(chain, toNode) : undefined
     if (closing === undefined) continue
-    const message = `${chain.text} drops what pods of ${subnet} open to the node, by ${closing.text}`
+    const { text } = await withText(closing, chain, machine)
+    const message = `${chain.text} drops what pods of ${subnet} open to the node, by ${text}`
     closed.push(findingOf({ id: 'node-firewall', on: `network ${network.name}`, message }))
   }
   return drops.length > 0 ? [dropFinding(chain, network, drops)] : closed.slice(0, 1)
@@ -96,6 +104,16 @@ function judge(chain: BaseChain, network: PodNetwork): readonly Finding[] {
 interface Drop {
   readonly text: string
   readonly rule?: Rule
+}
+
+/** nft's JSON has no text of a rule. */
+async function withText(drop: Drop, { table }: BaseChain, machine: Machine): Promise<Drop> {
+  const { handle } = drop.rule ?? {}
+  if (handle === undefined) return drop
+  const { stdout } = await machine.ask({ file: 'nft', args: ['-a', 'list', 'chain', ...table, handle.chain] })
+  const line = stdout.split('\n').find((each) => each.endsWith(` # handle ${handle.number}`))
+  const text = line?.replace(/ # handle \d+$/, '').trim()
+  return text === undefined ? drop : { ...drop, text: `\`${text}\` of chain ${handle.chain}` }
 }
 
 type Outcome = 'accepted' | 'through' | Drop
@@ -218,6 +236,7 @@ async function nftChains({ machine }: Node): Promise<readonly BaseChain[]> {
         policy: policy === 'drop' ? 'drop' : 'accept',
         chains: tables.get(place) ?? new Map(),
         isOfIptables: false,
+        table: [String(family), String(table)],
         append: (accept) => `nft add rule ${place} ${name} ${accept}`,
       },
     ]
@@ -233,7 +252,7 @@ function isOfIptables({ family, table, name }: JsonObject): boolean {
 const verdicts = ['accept', 'drop', 'reject', 'return', 'jump', 'goto'] as const
 
 function nftRule(rule: JsonObject): Rule {
-  const { family, table, chain, handle, comment = '' } = rule
+  const { family, table, chain, handle } = rule
   const statements = (rule['expr'] as readonly JsonObject[]).flatMap((each) => Object.entries(each))
   const end = statements.find(([key]) => verdicts.includes(key as never))
   const conditions = statements.filter(([key]) => !['counter', 'log', ...verdicts].includes(key))
@@ -249,7 +268,8 @@ function nftRule(rule: JsonObject): Rule {
       return all(conditions.map(([key, value]) => (key === 'match' ? nftMatches(value, packet) : 'maybe')))
     },
     isUnconditional: conditions.length === 0,
-    text: `${chain}: handle ${handle}${comment === '' ? '' : ` (${comment})`}`,
+    text: `handle ${handle} of chain ${chain}`,
+    handle: { chain: String(chain), number: String(handle) },
     insert: (accept) => `nft insert rule ${place} handle ${handle} ${accept}`,
     remove: `nft delete rule ${place} handle ${handle}`,
   }
@@ -275,7 +295,7 @@ function nftMatches(match: unknown, packet: Packet): Matches {
 }
 
 function nftValueMatches(left: JsonObject, value: unknown, packet: Packet): Matches {
-  const { payload, meta, ct } = left as Readonly<Record<string, JsonObject | undefined>>
+  const { payload, meta, ct, '&': masked } = left as Readonly<Record<string, JsonObject | undefined>>
   const text =
     isObject(value) && isObject(value['prefix']) ? `${value['prefix']['addr']}/${value['prefix']['len']}` : value
   if (typeof text === 'string' && text.startsWith('@')) return 'maybe'
@@ -292,6 +312,9 @@ function nftValueMatches(left: JsonObject, value: unknown, packet: Packet): Matc
   if (key === 'oifname' || key === 'oif') return linkMatches(packet.out, String(value))
   if (key === 'l4proto') return value === 'tcp' || value === 6 ? 'yes' : 'no'
   if (key === 'nfproto') return value === (packet.family === 4 ? 'ipv4' : 'ipv6') ? 'yes' : 'no'
+  // The one mark that is known is that of trestle's accepts.
+  if (Array.isArray(masked)) return packet.isMarked && value === acceptMark ? 'yes' : 'no'
+  if (key === 'mark') return value === 0 ? 'yes' : 'no'
   if (ct?.['key'] === 'state') return value === packet.state ? 'yes' : 'no'
   return 'maybe'
 }

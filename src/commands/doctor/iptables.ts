@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chains that iptables-save(8) prints.
 
+import { acceptMarkText } from '../../kernel/nft-table.ts'
 import {
   addressMatches,
   all,
@@ -33,10 +34,20 @@ export function readSaved(text: string, program: string, family: 4 | 6): readonl
     const command = table === 'filter' ? program : `${program} -t ${table}`
     const hook = name === undefined ? undefined : hooks[name]
     if (name !== undefined && hook !== undefined && table !== 'nat') {
-      const text = `${command} ${name}`
+      const text = `${name} of ${program}${table === 'filter' ? '' : `, table ${table}`}`
       const append = (accept: string) => `${command} -A ${name} ${accept}`
       const isDrop = policy === 'DROP' ? 'drop' : 'accept'
-      found.push({ hook, name, text, families: [family], policy: isDrop, chains, isOfIptables: true, append })
+      found.push({
+        hook,
+        name,
+        text,
+        families: [family],
+        policy: isDrop,
+        chains,
+        isOfIptables: true,
+        table: [],
+        append,
+      })
     }
     const [, chain, words] = /^-A (\S+)(.*)$/.exec(line) ?? []
     if (chain === undefined || words === undefined) continue
@@ -102,7 +113,13 @@ function optionMatches(option: string, value: string, packet: Packet): Matches {
     case '--dport':
       return value.includes(':') ? 'maybe' : value === '443' ? 'yes' : 'no'
     case '--mark':
-      return /^0x0\//.test(value) ? 'yes' : 'no'
+      return value.startsWith(`${acceptMarkText}/`)
+        ? packet.isMarked
+          ? 'yes'
+          : 'no'
+        : /^0x0\//.test(value)
+          ? 'yes'
+          : 'no'
     case '-m':
       return ['conntrack', 'state', 'tcp', 'mark', 'udp'].includes(value) ? 'yes' : 'maybe'
     default:

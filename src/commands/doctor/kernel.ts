@@ -2,23 +2,24 @@
 // Settings and routes of the kernel that cut pods off.
 
 import { basename } from 'node:path'
-import { bareAddress, familyOf, overlaps, parseCidr } from '../../cni/addresses.ts'
+import { asPrefix, bareAddress, familyOf, overlaps, parseCidr } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { readSysctl } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { textIfThere } from '../if-there.ts'
 import { few, type Node, type PodNetwork, podText } from './node.ts'
-import { shellWord } from './shell.ts'
+import { isPlainCommand, shellWord } from './shell.ts'
 
 export async function checkKernel(node: Node): Promise<readonly Finding[]> {
   const used = node.networks.filter(({ isSetUp }) => isSetUp)
   if (used.length === 0) return []
   return [
-    ...forwarding(used),
+    ...forwarding(used, node.records.length > 0),
     ...ipv6Off(used),
     ...(await strictUplinks(node)),
     ...(await bridgeNf(node, used)),
+    ...(await refusingRules(node, used)),
     ...(await strangeRoutes(node)),
     ...rangesElsewhere(node, used),
   ]
@@ -33,7 +34,7 @@ function namesOf(networks: readonly PodNetwork[]): string {
 }
 
 /** Forwarding that is off, or that sysctl.d switches off at the next start. */
-function forwarding(networks: readonly PodNetwork[]): readonly Finding[] {
+function forwarding(networks: readonly PodNetwork[], isOurs: boolean): readonly Finding[] {
   const found: Finding[] = []
   for (const [family, key] of [
     [4, 'net.ipv4.ip_forward'],
@@ -43,7 +44,9 @@ function forwarding(networks: readonly PodNetwork[]): readonly Finding[] {
     if (concerned.length === 0) continue
     if (readSysctl(key.replaceAll('.', '/')) === '0') {
       const message = `${key} is 0, and ${namesOf(concerned)} forwards IPv${family}`
-      found.push(findingOf({ id: 'forwarding-off', on: key, message }))
+      // trestle keeps the router advertisements of an uplink, which forwarding would switch off.
+      const run = isOurs ? 'trestle restore' : `sysctl -w ${key}=1`
+      found.push(findingOf({ id: 'forwarding-off', on: key, message, run }))
       continue
     }
     const kept = settingAtStart(key)
@@ -149,7 +152,7 @@ async function bridgeNf({ machine }: Node, networks: readonly PodNetwork[]): Pro
 const mostRoutes = 50
 
 /** Packets for a pod that leave the node by another link than the pod's. */
-async function strangeRoutes({ machine, records }: Node): Promise<readonly Finding[]> {
+async function strangeRoutes({ machine, records, host }: Node): Promise<readonly Finding[]> {
   const ends = records.flatMap((record) => {
     const { port, host, addresses = [], chained, network } = record.spec ?? {}
     const link = port?.vlans === undefined ? (port?.bridge ?? host?.name) : undefined
@@ -170,10 +173,59 @@ async function strangeRoutes({ machine, records }: Node): Promise<readonly Findi
   const [first] = strange
   if (first === undefined) return []
   const way = ways.get(first.address)
-  const leaves = way === undefined ? 'have no way out of the node' : `leave by ${way}`
-  const message = `packets to ${first.address} ${leaves}, not by ${first.link}`
+  const leaves = way === undefined ? 'has no way out of the node' : `leaves by ${way}`
+  const message = `${first.address} ${leaves}, not by ${first.link}`
   const cure = `look at \`ip route get ${first.address}\`: remove that route or rule, or give one of the two another range`
-  return [findingOf({ id: 'route-elsewhere', on: few(strange.map(({ pod }) => pod)), message, cure })]
+  const ofPod = host.routes.filter(({ dst, dev }) => dst === asPrefix(first.address) && dev !== first.link)
+  const run = ofPod.map(({ dst }) => `ip ${familyOf(dst) === 6 ? '-6 ' : ''}route del ${dst}`)[0]
+  const pods = [...new Set(strange.map(({ pod }) => pod))]
+  return [findingOf({ id: 'route-elsewhere', on: few(pods), message, cure, ...(run === undefined ? {} : { run }) })]
+}
+
+/** Policy rules before the main table that refuse packets from or to pods (ip-rule(8)). */
+async function refusingRules({ machine }: Node, networks: readonly PodNetwork[]): Promise<readonly Finding[]> {
+  const found: Finding[] = []
+  for (const family of [4, 6] as const) {
+    const { stdout } = await machine.ask({ file: 'ip', args: ['-j', `-${family}`, 'rule', 'show'] })
+    for (const rule of readDocuments(stdout)) {
+      const { priority, action } = rule
+      if (!['prohibit', 'blackhole', 'unreachable'].includes(String(action)) || Number(priority) >= mainPriority)
+        continue
+      const words = [...selector(rule, 'src', 'from'), ...selector(rule, 'dst', 'to')]
+      const named = words.flatMap((word) => parseCidr(word) ?? [])
+      const hit = networks.find(({ subnets }) => {
+        return subnets.some((subnet) => named.some((cidr) => overlaps(cidr, parseCidr(subnet) ?? cidr)))
+      })
+      if (hit === undefined) continue
+      const text = [
+        'pref',
+        priority,
+        ...words,
+        ...(rule['iif'] === undefined ? [] : ['iif', rule['iif']]),
+        action,
+      ].join(' ')
+      const line = `ip -${family} rule del ${text}`
+      const run = isPlainCommand(line) ? { run: line } : {}
+      found.push(
+        findingOf({
+          id: 'rule-refuses',
+          on: `network ${hit.name}`,
+          message: `\`${text}\` refuses packets of pods`,
+          ...run,
+        }),
+      )
+    }
+  }
+  return found
+}
+
+/** The rule that leads to the main table. */
+const mainPriority = 32_766
+
+function selector(rule: Readonly<Record<string, unknown>>, key: 'src' | 'dst', word: string): readonly string[] {
+  const address = rule[key]
+  if (typeof address !== 'string' || address === 'all') return []
+  return [word, `${address}/${rule[`${key}len`] ?? (address.includes(':') ? 128 : 32)}`]
 }
 
 /** A link that is none of the network's has an address of the pods' range: answers to pods go there. */

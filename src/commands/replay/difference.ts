@@ -5,52 +5,45 @@ import { parseObject } from '../../cni/json.ts'
 import type { ExecLine } from '../record/record-schema.ts'
 import { errorIdOf } from '../record/record-text.ts'
 
-/** A run, recorded or replayed. Absent parts are not compared. */
-export interface Compared {
+/** A run, recorded or replayed. Commands are compared where both have them. */
+export interface Run {
   readonly exit: number
   readonly stdout: string
   readonly executions?: readonly ExecLine[]
-  readonly kernel?: Readonly<Record<string, readonly string[]>>
 }
 
 /** A part that was compared; without lines both are the same. */
-export interface Part {
+interface Part {
   readonly title: string
   readonly lines: readonly string[]
 }
 
-/** `comparedBy`: the part of a line that is compared. */
-export function differences(a: Compared, b: Compared, comparedBy: (line: string) => string): readonly Part[] {
-  const difference = (x: readonly string[], y: readonly string[]) => lineDifference(x, y, comparedBy)
-  const [code, id] = [codeOf, idOf].map((read) => lineDifference([read(a)], [read(b)]))
-  const kernel = Object.keys(a.kernel ?? {}).filter((title) => b.kernel?.[title] !== undefined)
-  return [
-    { title: 'exit status', lines: lineDifference([`${a.exit}`], [`${b.exit}`]) },
-    { title: 'error code', lines: code ?? [] },
-    { title: 'error id', lines: id ?? [] },
-    { title: 'answer', lines: difference(answerLines(a.stdout), answerLines(b.stdout)) },
-    ...(a.executions === undefined || b.executions === undefined
-      ? []
-      : [{ title: 'commands', lines: difference(commandLines(a.executions), commandLines(b.executions)) }]),
-    ...kernel.map((title) => ({ title, lines: difference(a.kernel?.[title] ?? [], b.kernel?.[title] ?? []) })),
-  ]
-}
-
-function codeOf({ exit, stdout }: Compared): string {
-  return exit === 0 ? 'none' : `${errorOf(stdout).code ?? 'none'}`
-}
-
-function idOf({ exit, stdout }: Compared): string {
-  return exit === 0 ? 'none' : (errorIdOf(errorOf(stdout).msg) ?? 'none')
-}
-
-/** The code and the message of an error document. */
-function errorOf(stdout: string): { readonly code?: number; readonly msg?: string } {
-  const { code, msg } = parseObject(stdout) ?? {}
-  return {
-    ...(Number.isInteger(code) ? { code: code as number } : {}),
-    ...(typeof msg === 'string' ? { msg } : {}),
+/**
+ * `input`: of another plugin, which makes up MACs and names of veths in each run; those that the input has are none.
+ */
+export function differencesOf(a: Run, b: Run, input?: string): readonly Part[] {
+  const madeUp = /\b(?:veth[\da-f]+|(?:[\da-f]{2}:){5}[\da-f]{2})\b/gi
+  const plain = (line: string) => {
+    if (input === undefined) return line
+    return line.replace(madeUp, (word) => (input.toLowerCase().includes(word.toLowerCase()) ? word : 'MADE-UP'))
   }
+  const compare = (title: string, read: (run: Run) => readonly string[]): Part => {
+    const [x, y] = [a, b].map((run) => read(run).map((line) => ({ line, key: plain(line) })))
+    return { title, lines: lineDifference(x ?? [], y ?? []) }
+  }
+  const parts = [
+    compare('exit status', ({ exit }) => [`${exit}`]),
+    compare('error code', ({ exit, stdout }) => [exit === 0 ? 'none' : `${parseObject(stdout)?.['code'] ?? 'none'}`]),
+    compare('error id', ({ exit, stdout }) => [exit === 0 ? 'none' : (errorIdOf(messageIn(stdout)) ?? 'none')]),
+    compare('answer', ({ stdout }) => answerLines(stdout)),
+  ]
+  const haveCommands = a.executions !== undefined && b.executions !== undefined
+  return haveCommands ? [...parts, compare('commands', ({ executions = [] }) => commandLines(executions))] : parts
+}
+
+function messageIn(stdout: string): string | undefined {
+  const msg = parseObject(stdout)?.['msg']
+  return typeof msg === 'string' ? msg : undefined
 }
 
 /** A document line by line, else the text. A time in an error is that of the run. */
@@ -66,41 +59,31 @@ function answerLines(stdout: string): readonly string[] {
 /** A command line, and its input below it. Descriptors and scripts with process ids differ from run to run. */
 function commandLines(executions: readonly Pick<ExecLine, 'argv' | 'stdin' | 'exit'>[]): readonly string[] {
   return executions.flatMap(({ argv, stdin = '', exit }) => {
-    const input = stdin.split('\n').filter((line) => line.trim() !== '')
     const words = argv.join(' ').replaceAll(/\/proc\/\d+\/fd\/\d+/g, 'FD')
     const title = exit === undefined || exit === 0 ? words : `${words} (exit ${exit})`
-    return [title, ...input.map((line) => `  ${line}`)]
+    return [
+      title,
+      ...stdin
+        .split('\n')
+        .filter((line) => line.trim() !== '')
+        .map((line) => `  ${line}`),
+    ]
   })
 }
 
-/** MACs and names of veths that another plugin makes up anew in each run, and not those that its `input` has. */
-export function withoutMadeUp(input: string): (line: string) => string {
-  const known = input.toLowerCase()
-  const madeUp = /\b(?:veth[\da-f]+|(?:[\da-f]{2}:){5}[\da-f]{2})\b/gi
-  return (line) => line.replace(madeUp, (word) => (known.includes(word.toLowerCase()) ? word : 'MADE-UP'))
+interface Keyed {
+  readonly line: string
+  readonly key: string
 }
 
-/** The longest common subsequence decides; both are some hundred lines at most. */
-export function lineDifference(
-  a: readonly string[],
-  b: readonly string[],
-  comparedBy = (line: string) => line,
-): readonly string[] {
-  const [x, y] = [a.slice(0, mostLines), b.slice(0, mostLines)]
-  const [keysX, keysY] = [x.map(comparedBy), y.map(comparedBy)]
-  const length = Array.from({ length: x.length + 1 }, () => new Uint16Array(y.length + 1))
-  const at = (i: number, j: number) => length[i]?.[j] ?? 0
-  for (let i = x.length - 1; i >= 0; i--)
-    for (let j = y.length - 1; j >= 0; j--)
-      (length[i] as Uint16Array)[j] =
-        keysX[i] === keysY[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
-  const lines: string[] = []
-  for (let i = 0, j = 0; i < x.length || j < y.length; ) {
-    if (i < x.length && j < y.length && keysX[i] === keysY[j]) [i, j] = [i + 1, j + 1]
-    else if (j >= y.length || (i < x.length && at(i + 1, j) >= at(i, j + 1))) lines.push(`- ${x[i++]}`)
-    else lines.push(`+ ${y[j++]}`)
+/** Lines that only one of both has, as often as it has them. Tools run side by side: their order says nothing. */
+function lineDifference(a: readonly Keyed[], b: readonly Keyed[]): readonly string[] {
+  const left = [...b]
+  const missing: string[] = []
+  for (const { line, key } of a) {
+    const at = left.findIndex((each) => each.key === key)
+    if (at < 0) missing.push(`- ${line}`)
+    else left.splice(at, 1)
   }
-  return lines
+  return [...missing, ...left.map(({ line }) => `+ ${line}`)]
 }
-
-const mostLines = 2000
