@@ -19,7 +19,6 @@ import { versionText } from '../version.ts'
 import { checkAgent, checkConfiguration, checkReadiness, checkRuntimes } from './configuration.ts'
 import { checkFirewalls } from './firewall.ts'
 import { checkKernel } from './kernel.ts'
-import { checkLimits } from './limits.ts'
 import { type LoggedError, readErrors } from './log.ts'
 import { few, type Group, groups, lookAtNode, type Node, type NotLooked, type Options } from './node.ts'
 import { concerns, isUnknown, lookAtPod } from './pod.ts'
@@ -34,7 +33,7 @@ export const doctorCommand: Command = {
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, the kernel (forwarding, rp_filter,',
     'IPv6, br_netfilter), state against the links, routes and rules that exist, the inside of pods, addresses and host',
-    'ports, leftovers of dead pods, other firewalls, limits, and the last hour of the logs of runtimes and kubelet. It',
+    'ports, leftovers of dead pods, other firewalls, and the last hour of the logs of runtimes and kubelet. It',
     'changes nothing, and works beside other plugins too. Each finding has an id: `trestle explain forwarding-off`.',
     'Exit code 1: an error or a warning; 3: nothing was found, and not all could be looked at.',
   ].join('\n'),
@@ -80,7 +79,6 @@ const checks: readonly {
   { group: 'addresses', run: checkLeftovers, needsRoot: true },
   { group: 'ports', run: checkPorts, needsRoot: true },
   { group: 'firewall', run: checkFirewalls, needsRoot: true },
-  { group: 'limits', run: checkLimits },
 ]
 
 async function run(input: Input): Promise<number> {
@@ -245,7 +243,6 @@ function withoutEchoes(
     // restore puts the accept there.
     'firewall-drops': has('accept-missing'),
     'route-elsewhere': ['bridge-differs', 'port-differs', 'route-missing', 'rule-refuses', 'ipv6-disabled'].some(has),
-    'disk-full': has('not-ready-state'),
   }
   const own = found.filter(({ id, message }) => {
     // With IPv6 off its addresses are missing.

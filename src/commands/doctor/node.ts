@@ -30,7 +30,7 @@ import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
 
 export const groups = [
   ...(['host', 'kernel', 'runtime', 'configuration', 'agents', 'network'] as const),
-  ...(['addresses', 'ports', 'firewall', 'limits', 'log', 'probe'] as const),
+  ...(['addresses', 'ports', 'firewall', 'log', 'probe'] as const),
 ] as const
 
 export type Group = (typeof groups)[number]

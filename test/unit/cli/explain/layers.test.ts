@@ -54,7 +54,6 @@ describe("another plugin's words", () => {
       [101],
     ],
     [full, ['host-local-full cause'], []],
-    ['plugin type="bridge" failed (add): "cni0" already exists but is not a bridge', ['bridge-is-none cause'], []],
     ['{"cniVersion":"1.1.0","code":108,"msg":"\\"cni0\\" already exists but is not a bridge"}', [], [108]],
   ])('%s', (text, ids, numbers) => {
     expect([roles(text), codes(text)]).toEqual([ids, numbers])

@@ -19,10 +19,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     `cni config load failed: failed to load CNI config list file /etc/cni/net.d/10-a.conflist: error parsing configuration list: invalid character '}' looking for beginning of object key string: invalid cni config: failed to load cni config`,
     ['config-not-json', 'cni-not-initialized'],
   ],
-  [
-    "failed to load CNI config list file /etc/cni/net.d/10-a.conflist: error parsing configuration list: no 'plugins' key",
-    ['no-plugins'],
-  ],
   ['cni config load failed: no network config found in /etc/cni/net.d', ['no-network-config', 'cni-not-initialized']],
   ['no CNI configuration file in /etc/cni/net.d/. Has your network provider started?', ['no-network-config']],
   ['network type not found in /etc/cni/net.d/10-a.conf: invalid cni config', ['no-type']],
@@ -31,9 +27,7 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     `${sandbox}: plugin type="bridge" failed (add): failed to find plugin "bridge" in path [/opt/cni/bin]`,
     ['plugin-not-found'],
   ],
-  [`${sandbox}: fork/exec /opt/cni/bin/trestle: exec format error`, ['exec-format']],
   [`${sandbox}: fork/exec /opt/cni/bin/trestle: permission denied`, ['plugin-may-not-run']],
-  ['open /opt/cni/bin/bridge: text file busy', ['text-file-busy']],
   ['plugin bridge does not support config version "1.1.0"', ['version-not-supported']],
   ['rpc error: code = Unknown desc = failed to find network info for sandbox "3fe3"', ['no-pod-address']],
   ['Startup probe failed: dial tcp 10.244.1.58:7878: i/o timeout', ['probe-times-out']],
@@ -46,7 +40,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     'Liveness probe failed: Get "http://10.240.0.5:8080/healthz": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
     ['probe-times-out'],
   ],
-  ['IPv4: martian source 10.240.0.5 from 192.0.2.10, on dev cni0', ['martian-source']],
   ['10.1.2.3 has been allocated to 3fe3, duplicate allocation is not allowed', ['host-local-duplicate']],
   [
     'failed to open netns "/var/run/netns/cni-1": failed to Statfs "/var/run/netns/cni-1": no such file or directory',
@@ -55,10 +48,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
   ['failed to add IP addr {2001:db8::2/64} to "eth0": permission denied', ['ipv6-disabled']],
   ['failed to connect "veth1" to bridge cni0: exchange full', ['bridge-full']],
   ['Another app is currently holding the xtables lock. Perhaps you want to use the -w option?', ['xtables-lock']],
-  [
-    'plugin type="trestle" failed (add): netplugin failed: "/opt/cni/bin/trestle: error while loading shared libraries: libatomic.so.1: cannot open shared object file: No such file or directory\\n"',
-    ['library-missing', 'plugin-died'],
-  ],
   [
     `${sandbox}: plugin type="calico" failed (add): error getting ClusterInformation: resource does not exist: ClusterInformation(default)`,
     ['calico-not-installed'],
@@ -114,7 +103,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     `${sandbox}: plugin type="tuning" failed (add): open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
     ['sysctl-refused'],
   ],
-  [`${sandbox}: plugin type="bridge" failed (add): open /opt/cni/bin/x: too many open files`, ['file-limit']],
   ['open /var/lib/cni/networks/cbr0/10.1.2.3: no space left on device', ['disk-full']],
   ['neighbour: arp_cache: neighbor table overflow!', ['neighbours-full']],
   ['nf_conntrack: nf_conntrack: table full, dropping packet', ['conntrack-full']],
@@ -122,11 +110,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     'StopPodSandbox failed: failed to destroy network for sandbox "3fe3": failed to get network "cbr0" cached result: decoding version from network config: unexpected end of JSON input',
     ['cache-damaged'],
   ],
-  [
-    'NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: the agent waits for its operator',
-    ['plugin-status', 'network-not-ready'],
-  ],
-  ['plugin type="bridge" failed (add): "eth1" already exists but is not a bridge', ['bridge-is-none']],
   [
     'plugin type="sriov" failed (add): SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is required',
     ['sriov-no-function'],
@@ -136,11 +119,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     'networkPlugin cni failed to set up pod "a_b" network: netplugin failed but error parsing its diagnostic message "{}{}"',
     ['output-polluted'],
   ],
-  [
-    'Multus: [ns/web]: have you checked that your default network is ready? still waiting for readinessindicatorfile @ /run/multus/cni/net.d/10-ovn-kubernetes.conf. pollimmediate error: timed out waiting for the condition',
-    ['multus-readiness'],
-  ],
-  ['plugin type="bandwidth" failed (add): create ingress qdisc: file exists', ['qdisc-exists']],
   [
     'networkPlugin cni failed to set up pod "a_b" network: netplugin failed with no error message',
     ['no-error-message'],
@@ -162,8 +140,6 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
   [`${sandbox}: plugin type="trestle" failed (add): host port 8080/tcp is taken [port-reserved]; by ns/web`, [], [104]],
   // As `trestle try` prints what it sees.
   ['hint: hairpin_mode of vethb5c0de is 0 [hairpin-off]: add', ['hairpin-off']],
-  ['hint: isolated of vethb5c0de and vethc5c0de is 1 [ports-isolated]', ['ports-isolated']],
-  ['hint: ingressPolicy is "isolated" [policy-isolated]', ['policy-isolated']],
   ['hint: net.ipv4.ip_forward is 0 [forwarding-off]', ['forwarding-off']],
   ['{"cniVersion":"1.1.0","code":108,"msg":"\\"cni0\\" already exists but is not a bridge"}', [], [108]],
   ['msg="{\\"cniVersion\\":\\"1.1.0\\",\\"code\\":109}"', [], [109]],
