@@ -67,20 +67,6 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     expect(above(await lint())).toEqual(['dir-not-used'])
   })
 
-  it('a change of its file that it has not read, and a key that this version does not have', async () => {
-    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dir = '/usr/lib/cni'`))
-    await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
-    await start()
-    const ignored = await lint()
-    // bin_dir is no key of containerd 2.4's version 3: it says so itself.
-    expect(ignored.node[0]?.settings.binDirs).toEqual(['/opt/cni/bin'])
-    expect(above(ignored)).toEqual(['settings-not-loaded'])
-    await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
-    const changed = await lint()
-    expect(above(changed)).toEqual(['settings-not-loaded'])
-    expect(changed.node[0]).toMatchObject({ onDisk: { confDir: '/etc/cni/net.d' } })
-  })
-
   it('without an answer over CRI its file is read', async () => {
     await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'`))
     await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)

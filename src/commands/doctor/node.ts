@@ -141,7 +141,7 @@ export async function lookAtNode(options: Options, skip: Node['skip'], progress:
   const isEmpty = asked.length === 0 && (why === undefined || options.confDir !== undefined)
   const runtimes = (isEmpty ? [nobody] : asked).map((runtime): Runtime => ({ ...runtime, ...named }))
   const { machine } = openContext()
-  const living = { listed: undefined, sandboxes: [], source: '', inUse: [] }
+  const living = { listed: undefined, sandboxes: [], source: '' }
   const { listed, sandboxes } = await at(skip, 'runtime', living, () =>
     options.isRuntimeAsked ? askRuntime(options.endpoint, progress) : living,
   )
@@ -319,7 +319,7 @@ export function few(texts: readonly string[]): string {
 /** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const firstPidNamespace = 'pid:[4026531836]'
 
-const nodePrograms = ['containerd', 'crio', 'cri-dockerd', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
+const nodePrograms = ['containerd', 'crio', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
 
 /** The reason if the node is hidden. A node in a container, as with kind, has its runtime beside us. */
 function containerReason(): string | undefined {

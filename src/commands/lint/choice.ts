@@ -93,7 +93,6 @@ export function choicesText({ containerd, crio, cnitool }: Prediction, names: re
   const lines = [
     ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
     ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
-    ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]
   return `${lines.map(oneLine).join('\n')}\n`

@@ -11,20 +11,12 @@ import { type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
 import { findingIn } from './finding.ts'
 
-/** Settings that cannot be read, and settings with which the runtime does not run yet. */
+/** Settings that cannot be read. */
 export function runtimeFindings(runtimes: readonly NodeRuntime[]): readonly Finding[] {
-  const found: Finding[] = []
-  for (const runtime of runtimes) {
-    const { problem, isDenied, files, edit, onDisk, settings } = runtime
-    const file = files[0] ?? edit.file
-    if (problem !== undefined && !isDenied)
-      found.push(findingIn(file, { id: 'runtime-config-broken', message: problem }))
-    if (onDisk === undefined) continue
-    const runs = `${runtimeText(runtime)} runs with ${directoriesText(settings)}`
-    const message = `${runs}; its files say ${directoriesText(onDisk)}`
-    found.push(findingIn(file, { id: 'settings-not-loaded', message }))
-  }
-  return found
+  return runtimes.flatMap(({ problem, isDenied, files, edit }) => {
+    if (problem === undefined || isDenied) return []
+    return [findingIn(files[0] ?? edit.file, { id: 'runtime-config-broken', message: problem })]
+  })
 }
 
 /** A directory with configurations that no runtime reads. */
@@ -57,7 +49,7 @@ export interface Target {
   readonly directory: string
   readonly binDirs: readonly string[]
   readonly readers: readonly NodeRuntime[]
-  /** Whether CRI-O or cri-dockerd would look for plugins there, as far as known. */
+  /** Whether CRI-O would look for plugins there, as far as known. */
   readonly isOfCrio: boolean
 }
 

@@ -7,14 +7,7 @@ import { defined } from '../../cni/json.ts'
 import { orElse } from '../if-there.ts'
 import { askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
 import { processesOf, type RuntimeProcess } from './processes.ts'
-import {
-  type CniSettings,
-  containerdFiles,
-  criDockerdFiles,
-  crioFiles,
-  type Edit,
-  type FileSettings,
-} from './runtime-settings.ts'
+import { type CniSettings, containerdFiles, crioFiles, type FileSettings } from './runtime-settings.ts'
 
 /** A runtime of this node with its directories. */
 export interface NodeRuntime {
@@ -25,10 +18,8 @@ export interface NodeRuntime {
   readonly settings: CniSettings
   /** Source of the settings, for reports: `CRI Status`, or the files. */
   readonly source: string
-  /** The settings in the files, if the runtime runs with others. */
-  readonly onDisk?: CniSettings
   readonly files: readonly string[]
-  readonly edit: Edit
+  readonly edit: FileSettings['edit']
   /** Prefix of the runtime's paths: empty, or /proc/PID/root. */
   readonly root: string
   /** The reason why neither the runtime nor its files answered; then `settings` may be the defaults. */
@@ -39,38 +30,63 @@ export interface NodeRuntime {
   readonly notReady?: string
 }
 
-const readers = { containerd: containerdFiles, crio: crioFiles, 'cri-dockerd': criDockerdFiles } as const
-const names = { containerd: 'containerd', crio: 'CRI-O', 'cri-dockerd': 'cri-dockerd' } as const
-
-type ProgramName = keyof typeof readers
-
-const programNames = Object.keys(readers) as readonly ProgramName[]
+const programs = {
+  containerd: { runtime: 'containerd', read: containerdFiles },
+  crio: { runtime: 'CRI-O', read: crioFiles },
+} as const
 
 /** A process with the settings of its files. */
 interface Seen {
+  readonly runtime: RuntimeName
   readonly process?: RuntimeProcess
-  readonly program: ProgramName
   readonly files: FileSettings
 }
 
 /**
- * The running runtimes that serve CRI, in the order of their process ids; without any, the installed runtimes.
- * `timeoutMs`: for each call to a socket.
+ * The running runtimes that serve CRI, in the order of their process ids; without any, the installed ones. `timeoutMs`:
+ * for each call to a socket.
  */
 export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly NodeRuntime[]> {
-  const running = processesOf(programNames).map((process): Seen => {
-    const program = process.name as ProgramName
-    return { process, program, files: readers[program](process) }
+  const running: Seen[] = []
+  for (const process of processesOf(Object.keys(programs))) {
+    const { runtime, read } = programs[process.name as keyof typeof programs]
+    const files = read(process)
+    if (files.hasCri) running.push({ runtime, process, files })
+  }
+  const addressOf = ({ process, files }: Seen) => `${process?.root ?? ''}${files.address}`
+  const found: NodeRuntime[] = []
+  const answered = new Set<Seen>()
+  for (const socket of existingSockets(running.map(addressOf))) {
+    const answer = await askSocket(socket, timeoutMs).catch(() => undefined)
+    if (answer === undefined) continue
+    const same = running.filter(({ runtime }) => runtime === answer.runtime)
+    const seen = same.find((each) => addressOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
+    if (seen !== undefined) answered.add(seen)
+    const { read } = answer.runtime === 'CRI-O' ? programs.crio : programs.containerd
+    found.push(nodeRuntime(seen ?? { runtime: answer.runtime, files: read() }, socket, answer))
+  }
+  for (const seen of running) if (!answered.has(seen)) found.push(nodeRuntime(seen))
+  if (found.length > 0) return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
+  return Object.values(programs).flatMap(({ runtime, read }) => {
+    const files = read()
+    const isThere = files.hasCri && (files.files.length > 0 || files.problem !== undefined)
+    return isThere ? [nodeRuntime({ runtime, files })] : []
   })
-  const serving = running.filter(({ files }) => files.hasCri)
-  // Only existing sockets: the file may have changed since the process began to listen.
-  const sockets = runtimeSockets(serving.map(addressOf))
-  const asked = await Promise.all(sockets.map((socket) => bySocket(socket, serving, timeoutMs)))
-  const answered = asked.flatMap((each) => each ?? [])
-  const silent = serving.filter((seen) => !answered.some(({ pid }) => pid === seen.process?.pid))
-  const others = silent.map((seen) => nodeRuntime(seen))
-  const all = [...answered, ...others]
-  return all.length > 0 ? all.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0)) : installed()
+}
+
+function nodeRuntime({ runtime, process, files }: Seen, socket?: string, asked?: SocketAnswer): NodeRuntime {
+  const { answer, notReady } = asked ?? {}
+  const problem = answer === undefined ? files.problem : undefined
+  return {
+    runtime,
+    settings: answer?.settings ?? files.settings,
+    source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
+    files: files.files,
+    edit: files.edit,
+    root: process?.root ?? '',
+    ...defined({ pid: process?.pid, socket, notReady, problem: problem?.message }),
+    ...(problem?.isDenied ? { isDenied: true } : {}),
+  }
 }
 
 /** The name of a runtime with its process, as in a report. */
@@ -79,58 +95,7 @@ export function runtimeText({ runtime, pid, socket }: Pick<NodeRuntime, 'runtime
   return socket === undefined ? runtime : `${runtime} at ${socket}`
 }
 
-function addressOf({ process, files }: Seen): string {
-  return `${process?.root ?? ''}${files.address}`
-}
-
-/** The runtime behind a socket; undefined without an answer, or without CRI. */
-async function bySocket(socket: string, serving: readonly Seen[], timeoutMs: number): Promise<NodeRuntime | undefined> {
-  try {
-    const socketAnswer = await askSocket(socket, timeoutMs)
-    const ofRuntime = serving.filter(({ program }) => names[program] === socketAnswer.runtime)
-    const [only] = ofRuntime.length === 1 ? ofRuntime : []
-    const seen = ofRuntime.find((each) => addressOf(each) === socket) ?? only
-    const program = programNames.find((name) => names[name] === socketAnswer.runtime) ?? 'containerd'
-    const known = seen ?? { program, files: readers[program]() }
-    return nodeRuntime(known, socket, socketAnswer)
-  } catch {
-    return undefined
-  }
-}
-
-/** Installed runtimes by their files, for a node where none runs. */
-function installed(): readonly NodeRuntime[] {
-  const all = programNames.map((program): Seen => ({ program, files: readers[program]() }))
-  const there = all.filter(({ files }) => (files.files.length > 0 || files.problem !== undefined) && files.hasCri)
-  return there.map((seen) => nodeRuntime(seen))
-}
-
-function nodeRuntime({ process, program, files }: Seen, socket?: string, asked?: SocketAnswer): NodeRuntime {
-  const { settings: onDisk, problem } = files
-  const answer = asked?.answer
-  const settings = answer?.settings ?? onDisk
-  const isComparable = problem === undefined && process !== undefined && files.files.length > 0
-  return {
-    runtime: names[program],
-    settings,
-    source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
-    ...(isComparable && isOther(settings, onDisk) ? { onDisk } : {}),
-    files: files.files,
-    edit: files.edit,
-    root: process?.root ?? '',
-    ...defined({ pid: process?.pid, socket, notReady: asked?.notReady }),
-    ...(answer === undefined && problem !== undefined ? { problem: problem.message } : {}),
-    ...(answer === undefined && problem?.isDenied === true ? { isDenied: true } : {}),
-  }
-}
-
-function isOther(a: CniSettings, b: CniSettings): boolean {
-  return a.confDir !== b.confDir || a.binDirs.join(':') !== b.binDirs.join(':')
-}
-
-// The sockets on which container runtimes of a node serve CRI.
-
-/** containerd, CRI-O; containerd of k3s and rke2, of k0s, of MicroK8s; cri-dockerd. */
+/** containerd, CRI-O; containerd of k3s and rke2, of k0s, of MicroK8s. */
 const knownSockets = [
   '/run/containerd/containerd.sock',
   '/run/crio/crio.sock',
@@ -138,11 +103,10 @@ const knownSockets = [
   '/run/k0s/containerd.sock',
   '/var/lib/k0s/run/containerd.sock',
   '/var/snap/microk8s/common/run/containerd.sock',
-  '/run/cri-dockerd.sock',
 ]
 
 /** The existing sockets, each once, since distributions link one path to another. `more`: further paths. */
-function runtimeSockets(more: readonly string[] = []): readonly string[] {
+function existingSockets(more: readonly string[] = []): readonly string[] {
   const byFile = new Map<string, string>()
   for (const path of [...knownSockets, ...more].filter(isSocket)) {
     const file = realpathSync(path)
@@ -153,7 +117,7 @@ function runtimeSockets(more: readonly string[] = []): readonly string[] {
 
 /** The socket at `endpoint`, as crictl writes it, else the existing ones. */
 export function socketsAt(endpoint: string | undefined): readonly string[] {
-  return endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
+  return endpoint === undefined ? existingSockets() : [endpoint.replace(/^unix:\/\//, '')]
 }
 
 /** True if the path is a socket and accessible to this process. */

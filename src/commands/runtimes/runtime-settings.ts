@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// CNI settings of a runtime, from containerd's and CRI-O's TOML and from containerd's answer to CRI Status. Sources:
-// containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
+// CNI settings of a runtime, from containerd's answer to CRI Status, and from containerd's and CRI-O's TOML. Sources:
+// containerd docs/cri/config.md, internal/cri/config and cmd/containerd/server/config (imports); crio.conf(5).
 
-import { dirname, join } from 'node:path'
-import { isObject, parseObject } from '../../cni/json.ts'
+import { globSync, readFileSync, statSync } from 'node:fs'
+import { dirname, isAbsolute, join } from 'node:path'
+import { parse } from 'smol-toml'
+import { asObject, isObject, type JsonObject, parseObject } from '../../cni/json.ts'
 import { flagOf, type RuntimeProcess } from './processes.ts'
-import { readWithDropIns, readWithImports, type Table, TomlError } from './toml-file.ts'
 
 /** A runtime's directories, and its other settings that select the network. */
 export interface CniSettings {
@@ -26,59 +27,40 @@ export const defaultBinDir = '/opt/cni/bin'
 /** The CRI plugin's table in version 3 and later, in version 2 and in version 1. */
 const criTables = ['io.containerd.cri.v1.runtime', 'io.containerd.grpc.v1.cri', 'cri']
 
-/** The settings in containerd's TOML, or in the JSON of CRI Status, whose keys are in camel case. */
-export function containerdSettings(table: Table): CniSettings {
-  const cri = criTables.map((name) => child(child(table, 'plugins'), name)).find((each) => each !== undefined)
-  return settingsOf(cri ?? {})
+/** The settings in containerd's TOML. */
+export function containerdSettings(table: JsonObject): CniSettings {
+  const plugins = asObject(table['plugins'])
+  return settingsOf(asObject(criTables.map((name) => plugins[name]).find(isObject)))
 }
 
-/** False if CRI is disabled, as in Docker's package of containerd. */
-export function hasCri(table: Table): boolean {
-  const disabled = Array.isArray(table['disabled_plugins']) ? table['disabled_plugins'] : []
-  return !['cri', 'io.containerd.grpc.v1.cri', 'io.containerd.cri.v1.runtime'].some((name) => disabled.includes(name))
-}
-
-/** The socket of this containerd; undefined if its file has none. */
-export function containerdAddress(table: Table): string | undefined {
-  const ofPlugin = child(child(table, 'plugins'), 'io.containerd.server.v1.grpc')
-  return textOf(ofPlugin?.['address']) ?? textOf(child(table, 'grpc')?.['address'])
-}
-
-/**
- * The settings in containerd's verbose answer to CRI Status; undefined for an answer without settings, like CRI-O's.
- */
+/** The settings in containerd's verbose answer to CRI Status, whose keys are in camel case; undefined without any. */
 export function statusSettings(info: Readonly<Record<string, string>>): CniSettings | undefined {
   const config = parseObject(info['config'] ?? '')
-  return child(config, 'cni') === undefined ? undefined : settingsOf(config ?? {})
+  return isObject(config?.['cni']) ? settingsOf(config) : undefined
 }
 
-/** The settings in CRI-O's TOML. `flagOf`: value of a flag, which overrides the file. */
-export function crioSettings(table: Table, flagOf: (name: string) => string | undefined): CniSettings {
-  const network = child(child(table, 'crio'), 'network') ?? {}
-  const dirs = flagOf('cni-plugin-dir')?.split(',') ?? texts(network['plugin_dirs'])
-  const defaultNetwork = flagOf('cni-default-network') ?? textOf(network['cni_default_network'])
+function settingsOf(cri: JsonObject): CniSettings {
+  const cni = asObject(cri['cni'])
+  const single = textOf(cni['bin_dir'] ?? cni['binDir'])
   return {
-    confDir: trimmed(flagOf('cni-config-dir') ?? textOf(network['network_dir']) ?? defaultConfDir),
-    // CRI-O reads the older key beside the newer one.
-    binDirs: withDefault([...dirs, ...texts([network['plugin_dir']])]),
-    ...(defaultNetwork === undefined ? {} : { defaultNetwork }),
-  }
-}
-
-function settingsOf(cri: Table): CniSettings {
-  const cni = child(cri, 'cni') ?? {}
-  const maxConfNum = cni['max_conf_num'] ?? cni['maxConfNum'] ?? 1
-  return {
-    confDir: trimmed(textOf(cni['conf_dir']) ?? textOf(cni['confDir']) ?? defaultConfDir),
-    binDirs: withDefault([...texts(cni['bin_dirs'] ?? cni['binDirs']), ...texts([cni['bin_dir'] ?? cni['binDir']])]),
-    maxConfNum: Number(maxConfNum),
+    confDir: trimmed(textOf(cni['conf_dir'] ?? cni['confDir']) ?? defaultConfDir),
+    binDirs: withDefault([...texts(cni['bin_dirs'] ?? cni['binDirs']), ...(single === undefined ? [] : [single])]),
+    maxConfNum: Number(cni['max_conf_num'] ?? cni['maxConfNum'] ?? 1),
     ...((cni['use_internal_loopback'] ?? cni['useInternalLoopback']) === true ? { hasInternalLoopback: true } : {}),
   }
 }
 
-function child(table: Table | undefined, key: string): Table | undefined {
-  const value = table?.[key]
-  return isObject(value) ? value : undefined
+/** The settings in CRI-O's TOML. `flag`: the value of a flag, which overrides the file. */
+export function crioSettings(table: JsonObject, flag: (name: string) => string | undefined): CniSettings {
+  const network = asObject(asObject(table['crio'])['network'])
+  const dirs = flag('cni-plugin-dir')?.split(',') ?? texts(network['plugin_dirs'])
+  const defaultNetwork = flag('cni-default-network') ?? textOf(network['cni_default_network'])
+  return {
+    confDir: trimmed(flag('cni-config-dir') ?? textOf(network['network_dir']) ?? defaultConfDir),
+    // CRI-O reads the older key beside the newer one.
+    binDirs: withDefault([...dirs, ...texts([network['plugin_dir']])]),
+    ...(defaultNetwork === undefined ? {} : { defaultNetwork }),
+  }
 }
 
 function textOf(value: unknown): string | undefined {
@@ -98,23 +80,15 @@ function trimmed(path: string): string {
   return path.length > 1 ? path.replace(/\/+$/, '') : path
 }
 
-// The configuration files of containerd and CRI-O: the files that a process reads, their settings, and the file to
-// edit.
-
-/** The file to edit, and the command that makes the runtime read it. */
-export interface Edit {
-  readonly file: string
-  readonly restart: string
-}
-
-/** Settings from files. `problem`: the reason why a file was unreadable; then the settings are the defaults. */
+/** Settings from files. `problem`: why a file was unreadable; then the settings are the defaults. */
 export interface FileSettings {
   readonly settings: CniSettings
   readonly files: readonly string[]
-  readonly edit: Edit
-  readonly problem?: TomlError
-  /** containerd: its socket, and whether it serves CRI. */
+  /** The file to edit, and the command that makes the runtime read it. */
+  readonly edit: { readonly file: string; readonly restart: string }
+  readonly problem?: { readonly message: string; readonly isDenied: boolean }
   readonly address: string
+  /** containerd: whether it serves CRI; Docker's package disables that. */
   readonly hasCri: boolean
 }
 
@@ -125,23 +99,25 @@ const stopped: Process = { args: [], root: '' }
 /** containerd's settings from the files of a process, or without a process from the files of its next start. */
 export function containerdFiles({ args, root }: Process = stopped): FileSettings {
   const file = flagOf(args, ['c', 'config']) ?? '/etc/containerd/config.toml'
-  const { table, files, problem } = attempt(() => readWithImports(file, root))
-  const version = Number(table['version'] ?? 1)
+  const { table, files, problem } = readToml([file], root)
+  const disabled = texts(table['disabled_plugins'])
+  const ofPlugin = asObject(asObject(table['plugins'])['io.containerd.server.v1.grpc'])
+  const address = textOf(ofPlugin['address']) ?? textOf(asObject(table['grpc'])['address'])
   return {
     settings: containerdSettings(table),
     files,
-    edit: editOf(file, version),
+    edit: editOf(file, Number(table['version'] ?? 1)),
     ...(problem === undefined ? {} : { problem }),
-    address: flagOf(args, ['a', 'address']) ?? containerdAddress(table) ?? '/run/containerd/containerd.sock',
-    hasCri: hasCri(table),
+    address: flagOf(args, ['a', 'address']) ?? address ?? '/run/containerd/containerd.sock',
+    hasCri: !criTables.some((name) => disabled.includes(name)),
   }
 }
 
-/** CRI-O's settings from files, as for containerd. */
+/** CRI-O's settings from files, as for containerd: drop-ins override the file. */
 export function crioFiles({ args, root }: Process = stopped): FileSettings {
   const file = flagOf(args, ['c', 'config']) ?? '/etc/crio/crio.conf'
   const directory = flagOf(args, ['d', 'config-dir']) ?? '/etc/crio/crio.conf.d'
-  const { table, files, problem } = attempt(() => readWithDropIns(file, directory, root))
+  const { table, files, problem } = readToml([file, ...matching(`${directory}/*`, root)], root)
   return {
     settings: crioSettings(table, (name) => flagOf(args, [name])),
     files,
@@ -152,43 +128,63 @@ export function crioFiles({ args, root }: Process = stopped): FileSettings {
   }
 }
 
-/** cri-dockerd has flags only. */
-export function criDockerdFiles({ args }: Process = stopped): FileSettings {
-  const binDirs = (flagOf(args, ['cni-bin-dir']) ?? '/opt/cni/bin').split(',')
-  return {
-    settings: { confDir: flagOf(args, ['cni-conf-dir']) ?? '/etc/cni/net.d', binDirs },
-    files: [],
-    edit: { file: 'the flags of cri-dockerd', restart: 'systemctl restart cri-docker' },
-    address: (flagOf(args, ['container-runtime-endpoint']) ?? '/run/cri-dockerd.sock').replace(/^unix:\/\//, ''),
-    hasCri: true,
-  }
-}
-
 /**
  * The file to edit. k3s and rke2 write containerd's file at each start from a template, whose name depends on the
  * version (docs.k3s.io/advanced, "Configuring containerd").
  */
-export function editOf(file: string, version: number): Edit {
+export function editOf(file: string, version: number): FileSettings['edit'] {
   const owner =
     /\/rancher\/(k3s|rke2)\//.exec(file)?.[1] ?? (/\/agent\/etc\/containerd\//.test(file) ? 'k3s' : undefined)
-  if (owner !== undefined) {
-    const template = version >= 3 ? 'config-v3.toml.tmpl' : 'config.toml.tmpl'
-    return {
-      file: join(dirname(file), template),
-      restart: `systemctl try-restart ${owner === 'k3s' ? 'k3s k3s-agent' : 'rke2-server rke2-agent'}`,
-    }
-  }
-  return { file, restart: 'systemctl restart containerd' }
+  if (owner === undefined) return { file, restart: 'systemctl restart containerd' }
+  const template = join(dirname(file), version >= 3 ? 'config-v3.toml.tmpl' : 'config.toml.tmpl')
+  const units = owner === 'k3s' ? 'k3s k3s-agent' : 'rke2-server rke2-agent'
+  return { file: template, restart: `systemctl try-restart ${units}` }
 }
 
-/** A missing file means defaults, for containerd and for CRI-O. */
-function attempt(read: () => ReturnType<typeof readWithImports>): ReturnType<typeof readWithImports> & {
-  readonly problem?: TomlError
-} {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error
-    return error.isMissing ? { table: {}, files: [] } : { table: {}, files: [], problem: error }
+/** A bound that no configuration reaches, so that a device or a log is not read to its end. */
+const longestBytes = 8 * 1024 * 1024
+
+/** The files that exist, with containerd's `imports`, each once; later ones override. A missing file means defaults. */
+function readToml(
+  names: readonly string[],
+  root: string,
+): Pick<FileSettings, 'files' | 'problem'> & { table: JsonObject } {
+  const pending = [...names]
+  const files: string[] = []
+  let table: JsonObject = {}
+  for (const file of pending) {
+    const path = join(root, file)
+    const stat = statSync(path, { throwIfNoEntry: false })
+    if (stat === undefined || files.includes(file)) continue
+    try {
+      if (!stat.isFile() || stat.size > longestBytes) throw new Error('it is no regular file, or too long')
+      const read = parse(readFileSync(path, 'utf8')) as JsonObject
+      table = merged(table, read)
+      files.push(file)
+      for (const each of texts(read['imports'])) {
+        pending.push(...matching(isAbsolute(each) ? each : join(dirname(file), each), root))
+      }
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      const isDenied = code === 'EACCES' || code === 'EPERM'
+      return { table: {}, files: [], problem: { message: `${file}: ${message.split('\n')[0]}`, isDenied } }
+    }
   }
+  return { table, files }
+}
+
+function matching(pattern: string, root: string): readonly string[] {
+  const found = globSync(pattern.slice(1), { cwd: join(root, '/') })
+  return found.toSorted().map((name) => `/${name}`)
+}
+
+/** Joins lists, merges tables and replaces other values. */
+function merged(to: JsonObject, from: JsonObject): JsonObject {
+  const both: Record<string, unknown> = { ...to }
+  for (const [key, value] of Object.entries(from)) {
+    const old = to[key]
+    if (Array.isArray(old) && Array.isArray(value)) both[key] = [...new Set([...old, ...value])]
+    else both[key] = isObject(old) && isObject(value) ? merged(old, value) : value
+  }
+  return both
 }
