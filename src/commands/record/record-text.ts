@@ -89,7 +89,7 @@ function askedOf({ call, result }: CallRecord): readonly string[] {
 function executionTitle({ argv, ms, exit, signal, failure, stderr, netns }: ExecLine): string {
   const end =
     failure ?? (signal === undefined ? (exit === undefined ? 'still at work' : `exit ${exit}`) : `ended by ${signal}`)
-  const said = stderr === undefined ? '' : `: ${stderr.trim().replaceAll('\n', '; ').slice(0, 200)}`
+  const said = stderr === undefined ? '' : `: ${stderr.trim().replaceAll('\n', '; ').replaceAll(/[\s^]{2,}/g, ' ').slice(0, 200)}`
   const where = netns === undefined ? '' : ', in the pod'
   return `${argv.join(' ').slice(0, 120)} (${ms === undefined ? '' : `${ms} ms, `}${end}${where})${said}`
 }

@@ -3,7 +3,7 @@
 // the machine is read-only. It has an uplink, nothing of trestle's and an empty pod. All ends with the process.
 
 import { spawn, spawnSync } from 'node:child_process'
-import { fstatSync, mkdirSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { toCniError } from '../../cni/errors.ts'
@@ -74,11 +74,11 @@ function separate(programs: readonly string[]): void {
   const hidden = programs.map((path) => resolve(path)).filter((path) => isBelow(orElse(() => realpathSync(path), path)))
   const shown = [...new Set(hidden)].map((path) => ({ path, fd: openSync(path, 'r') }))
   const own = /^\/(?:run|var\/lib|sys|proc)(?:\/|$)/
-  for (const line of readFileSync('/proc/self/mounts', 'utf8').split('\n')) {
-    const path = (line.split(' ')[1] ?? '').replaceAll('\\040', ' ')
-    // A mount that is hidden below a later one is no mount point any more, and nobody reaches it.
-    const isHidden = path === '' || own.test(path) || spawnSync('mountpoint', ['-q', path]).status !== 0
-    if (!isHidden) must('mount', ['-o', 'remount,bind,ro', path])
+  for (const line of readFileSync('/proc/self/mountinfo', 'utf8').trimEnd().split('\n')) {
+    const [id = '', , , , escaped = ''] = line.split(' ')
+    const path = escaped.replaceAll('\\040', ' ')
+    // A mount hidden below a later one cannot be remounted, and nobody reaches it.
+    if (!own.test(path) && mountAt(path) === id) must('mount', ['-o', 'remount,bind,ro', path])
   }
   for (const path of scratch) must('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', path])
   for (const { path, fd } of shown) showAgain(path, fd)
@@ -89,6 +89,16 @@ function separate(programs: readonly string[]): void {
   must('mount', ['--bind', '/proc/sys/net', '/proc/sys/net'])
   must('mount', ['-o', 'remount,bind,rw', '/proc/sys/net'])
   for (const path of ['/run/lock', '/run/netns', '/var/lib/cni']) mkdirSync(path, { recursive: true })
+}
+
+/** The id of the mount that a path leads to (proc_pid_fdinfo(5)); undefined: no such path. */
+function mountAt(path: string): string | undefined {
+  const pathOnly = 0o10000000
+  const fd = orElse(() => openSync(path, pathOnly), undefined)
+  if (fd === undefined) return undefined
+  const id = /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1]
+  closeSync(fd)
+  return id
 }
 
 /** mount(8) would look for a descriptor's name, which is hidden by now. */
@@ -103,21 +113,8 @@ function showAgain(path: string, fd: number): void {
 function makeLinks({ mtu, links }: PrivateNode): void {
   const names = ['node0', ...links.filter((name) => name !== 'node0')]
   for (const [at, name] of names.entries()) {
-    must('ip', [
-      'link',
-      'add',
-      'name',
-      name,
-      'mtu',
-      `${mtu}`,
-      'type',
-      'veth',
-      'peer',
-      'name',
-      `far${at}`,
-      'mtu',
-      `${mtu}`,
-    ])
+    const far = ['peer', 'name', `far${at}`, 'mtu', `${mtu}`]
+    must('ip', ['link', 'add', 'name', name, 'mtu', `${mtu}`, 'type', 'veth', ...far])
     for (const link of [name, `far${at}`]) must('ip', ['link', 'set', link, 'up'])
   }
   must('ip', ['link', 'set', 'lo', 'up'])

@@ -4,6 +4,7 @@
 
 import { chmodSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
@@ -112,6 +113,23 @@ echo "{\\"code\\":77,\\"msg\\":\\"writable:$found\\"}"; exit 1
   expect(host.cni('ADD', { ...conf, record: { wrap: 'looks' } }, { netns, path }).code).toBe(1)
   const words = [stateWord(host), `CNI_PATH=${path}`, trestle, 'replay']
   expect(host.run('env', words).stdout).toMatch(/^ *\+ +"msg": "writable:"$/m)
+})
+
+it('runs where a mount of the machine is hidden below a later one', () => {
+  expect(host.cni('ADD', refused, { netns }).code).toBe(1)
+  const top = join(path, 'top')
+  host.run('mkdir', ['-p', `${top}/below`])
+  host.run('mount', ['-t', 'tmpfs', 'below', `${top}/below`])
+  host.run('mount', ['-t', 'tmpfs', 'top', top])
+  // The name is there again, and is no mount point.
+  host.run('mkdir', [`${top}/below`])
+  try {
+    const again = replay()
+    expect([again.code, again.stderr]).toEqual([0, ''])
+  } finally {
+    host.run('umount', [top])
+    host.run('umount', [`${top}/below`])
+  }
 })
 
 it('a program below a directory that the replay hides is found', () => {
