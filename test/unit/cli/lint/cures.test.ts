@@ -43,6 +43,7 @@ describe('the cure', () => {
 
   it.each([
     ['{"a": 1,}', 'remove the comma: the last entry has none'],
+    ['{"a": 1,, "b": 2}', 'remove'],
     ['{"a": 1 "b": 2}', 'put a comma between the entries'],
     ['{"a" 1}', 'put a colon between key and value'],
     ["{'a': 1}", 'use double quotes'],

@@ -235,6 +235,7 @@ it('folders below, as nerdctl has them: their files are read, and nobody chooses
   look({ ...files, 'default/nerdctl-a.conflist': list('c', 'trestle', { hairpin: 1 }), 'empty/readme': '' })
   const { json } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin'), '-o', 'json'])
   const { files: read, findings } = json as { files: string[]; findings: { id: string; on: string }[] }
+  expect(json).toMatchObject({ directories: [{ directory: dir, prediction: { crio: { file: '10-a.conflist' } } }] })
   expect(read.map((file) => file.slice(dir.length + 1))).toEqual([
     ...['10-a.conflist', 'default/nerdctl-a.conflist', 'default/nerdctl-b.conflist', 'k8s/c.conflist'],
   ])

@@ -288,17 +288,27 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     'sysctls of a family that pods have no address of',
     list({
       ...net,
-      tuning: { sysctl: { 'net.ipv6.conf.IFNAME.accept_ra': '0', 'net.ipv4.conf.all.arp_notify': '1' } },
+      tuning: { sysctl: { 'net.ipv6.conf.IFNAME.hop_limit': '9', 'net.ipv4.conf.all.arp_notify': '1' } },
     }),
-    ['no-effect "sysctl" net.ipv6.conf.IFNAME.accept_ra has no effect: pods have no IPv6 address'],
+    ['no-effect "sysctl" net.ipv6.conf.IFNAME.hop_limit has no effect: pods have no IPv6 address'],
   ],
   [
     'the same of IPv4, whose settings of TCP are for both',
+    list({ podcidr: 'fd00:1::/64', tuning: { sysctl: { 'net/ipv4/neigh/lo/delay': '1', 'net.ipv4.tcp_rmem': '1' } } }),
+    ['no-effect "sysctl" net/ipv4/neigh/lo/delay has no effect: pods have no IPv4 address'],
+  ],
+  [
+    'sysctls that keep IPv6 from a link without a range of it, or get an address there',
     list({
-      podcidr: 'fd00:1::/64',
-      tuning: { sysctl: { 'net/ipv4/conf/IFNAME/arp_notify': '1', 'net.ipv4.tcp_rmem': '1 2 3' } },
+      ...net,
+      tuning: { sysctl: { 'net.ipv6.conf.IFNAME.disable_ipv6': '1', 'net.ipv6.conf.all.accept_ra': '2' } },
     }),
-    ['no-effect "sysctl" net/ipv4/conf/IFNAME/arp_notify has no effect: pods have no IPv4 address'],
+    [],
+  ],
+  [
+    'sysctls of a family that a runtime may send a range of',
+    pool({}, { capabilities: { ipRanges: true }, tuning: { sysctl: { 'net.ipv6.conf.IFNAME.hop_limit': '9' } } }),
+    [],
   ],
   [
     'sbr with fixed addresses and no gateway',
@@ -319,6 +329,11 @@ export const cases: readonly (readonly [title: string, text: string, found: read
       'plugin-missing "/opt/bin/ptp" "/opt/bin/ptp" is no name of a plugin: it has a path',
       'plugin-missing "./host-local" "./host-local" is no name of a plugin: it has a path',
     ],
+  ],
+  [
+    'capabilities as a list, with which libcni refuses the file',
+    upstream({ type: 'portmap', capabilities: ['portMappings'] }),
+    ['wrong-type ["portMappings" plugins[0].capabilities: ["portMappings"] is not an object'],
   ],
   ['capabilities, ipam and dns of null', upstream({ type: 'x', capabilities: null, ipam: null, dns: null }), []],
   [
