@@ -40,8 +40,8 @@ export function readJsonText(text: string): JsonText {
   const errors: ParseError[] = []
   const root = orElse(() => parseTree(text, errors, { disallowComments: true }), undefined)
   const problems: JsonProblem[] = []
-  for (const error of errors) {
-    const problem = problemOf(text, error)
+  for (const [at, error] of errors.entries()) {
+    const problem = problemOf(text, error, errors[at + 1])
     const { line } = positionOf(text, problem.offset)
     // One mistake makes the parser stumble several times.
     const isNew = problems.every((each) => positionOf(text, each.offset).line !== line)
@@ -96,10 +96,14 @@ const messages: Readonly<Record<string, readonly [message: string, cure: string]
   InvalidCharacter: ['a control character in a string', 'remove it, or write it as \\n or \\t'],
 }
 
-function problemOf(text: string, { error, offset }: ParseError): JsonProblem {
-  const kind = printParseErrorCode(error)
+/** `next`: the parser's error after it; a word that is none of JSON is followed by what was expected there. */
+function problemOf(text: string, { error, offset, length }: ParseError, next: ParseError | undefined): JsonProblem {
+  const isWord = printParseErrorCode(error) === 'InvalidSymbol'
+  const isBeforeNext = next !== undefined && text.slice(offset + length, next.offset).trim() === ''
+  const kind = printParseErrorCode(isWord && isBeforeNext ? next.error : error)
   const rest = text.slice(offset)
-  if (rest.trim() === '' && kind !== 'EndOfFileExpected') {
+  const isCut = kind === 'UnexpectedEndOfString' && !rest.includes('\n')
+  if (isCut || (rest.trim() === '' && kind !== 'EndOfFileExpected')) {
     return { offset: text.length, message: 'the text ends too early', cure: truncated }
   }
   const comma = /,\s*$/.exec(text.slice(0, offset))
@@ -107,6 +111,7 @@ function problemOf(text: string, { error, offset }: ParseError): JsonProblem {
     const cure = 'remove the comma: the last entry has none'
     return { offset: comma.index, message: `a comma before "${rest[0]}"`, cure }
   }
+  if (comma !== null && rest.startsWith(',')) return { offset, message: 'two commas', cure: 'remove one of them' }
   if (/^(?:#|\/[/*])/.test(rest)) return { offset, message: 'JSON has no comments', cure: comment }
   if (/^[\u2018-\u201e\u00ab\u00bb']/.test(rest)) {
     return { offset, message: `${rest[0]} is no quote of JSON`, cure: 'use double quotes: "' }

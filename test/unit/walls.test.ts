@@ -73,11 +73,6 @@ describe('src/', () => {
     expect([...arrows.keys()].flatMap((file) => wayBack(arrows, file))).toEqual([])
   })
 
-  it('knows src-before in commands and agent alone', () => {
-    const before = sources.filter(({ imports }) => imports.some((path) => path.includes('src-before')))
-    expect(before.map(({ file }) => file).filter((file) => !/^(?:commands|agent)\//.test(file))).toEqual([])
-  })
-
   it('has no two files of one name, no index, no drawer for odds and ends, no default export', () => {
     const names = Map.groupBy(sources, ({ file }) => basename(file))
     expect([...names].filter(([, files]) => files.length > 1).map(([name]) => name)).toEqual([])

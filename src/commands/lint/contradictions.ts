@@ -5,7 +5,6 @@
 import { formatCidr, includes, networkOf, overlaps, parseAddress, parseCidr } from '../../cni/addresses.ts'
 import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import type { Mode, OwnConf } from '../../config/network-conf.ts'
-import { capacity } from '../../ipam/choose.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { type Found, keyPathOf, shown } from './finding.ts'
 import type { PluginEntry } from './list.ts'
@@ -14,9 +13,8 @@ import type { PluginEntry } from './list.ts'
 export function contradictionsOf({ conf: written, steps }: PluginEntry, conf: OwnConf): readonly Found[] {
   const found = [
     ...gateways(written),
-    ...emptyRanges(conf),
     ...capabilitiesUnfit(written, conf),
-    ...families(conf),
+    ...families(written, conf),
     ...sbrWithoutGateway(conf),
   ]
   return found.map((each) => ({ ...each, steps: [...steps, ...(each.steps ?? [])] }))
@@ -30,15 +28,6 @@ function gateways(conf: PluginEntry['conf']): readonly Found[] {
     const at = [...steps, 'gateway']
     const message = `${keyPathOf(at)}: ${range['gateway']} is not in ${range['subnet']}`
     return [{ id: 'gateway-outside-subnet', message, steps: at, isAboutValue: true }]
-  })
-}
-
-function emptyRanges({ ipam }: OwnConf): readonly Found[] {
-  if (ipam.kind !== 'pool') return []
-  return ipam.rangeSets.flatMap((set): readonly Found[] => {
-    if (capacity(set, ipam.exclude) > 0n) return []
-    const message = `${set.map(({ subnet }) => subnet).join(', ')}: no address is left for a pod`
-    return [{ id: 'range-empty', message, steps: ['ipam'] }]
   })
 }
 
@@ -56,15 +45,18 @@ function capabilitiesUnfit(written: PluginEntry['conf'], conf: OwnConf): readonl
 }
 
 /** A sysctl of a family that the pod has no address of. */
-function families({ ipam, tuning }: OwnConf): readonly Found[] {
-  if (ipam.kind !== 'pool' || tuning === undefined) return []
+function families(written: PluginEntry['conf'], { ipam, capabilities }: OwnConf): readonly Found[] {
+  // A runtime's ranges may be of either family.
+  if (ipam.kind !== 'pool' || capabilities.includes('ipRanges')) return []
   const subnets = ipam.rangeSets.flat().map(({ subnet }) => subnet)
   const found: Found[] = []
-  for (const name of Object.keys(tuning.sysctl)) {
+  for (const name of Object.keys(asObject(lookUp(asObject(lookUp(written, 'tuning')), 'sysctl')))) {
     const family = /^net[./]ipv([46])[./]/.exec(name)?.[1]
     if (family === undefined || subnets.some((subnet) => subnet.includes(':') === (family === '6'))) continue
     // Many settings of IPv4 act on TCP of both families.
     if (family === '4' && !/^net[./]ipv4[./](?:conf|neigh)[./]/.test(name)) continue
+    // A link has IPv6 of its own: these keep it away, or let a router give addresses.
+    if (/[./](?:disable_ipv6|accept_ra\w*|autoconf|addr_gen_mode|use_tempaddr)$/.test(name)) continue
     const message = `${name} has no effect: pods have no IPv${family} address`
     found.push({ id: 'no-effect', message, steps: ['tuning', 'sysctl'] })
   }
@@ -87,7 +79,13 @@ const conventional = [
 /** Of a plugin of any type: capabilities that no runtime sends, and what only a runtime may say. */
 export function runtimeKeys({ conf, steps }: PluginEntry): readonly Found[] {
   const found: Found[] = []
-  for (const [name, value] of Object.entries(asObject(conf['capabilities']))) {
+  const declared = lookUp(conf, 'capabilities') ?? {}
+  if (!isObject(declared)) {
+    const at = [...steps, 'capabilities']
+    const message = `${keyPathOf(at)}: ${shown(declared)} is not an object`
+    found.push({ id: 'wrong-type', message, cure: 'use { "portMappings": true }', steps: at, isAboutValue: true })
+  }
+  for (const [name, value] of Object.entries(asObject(declared))) {
     const at = [...steps, 'capabilities', name]
     if (typeof value !== 'boolean') {
       const cure = 'use true or false, without quotes'

@@ -128,7 +128,7 @@ function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded 
 
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
 function programProblem(load: Loaded | NotLoaded, programs: Programs): string | undefined {
-  if ('problem' in load) return undefined
+  if ('problem' in load || programs.absence !== undefined) return programs.absence
   for (const type of load.types) {
     const problem = programs.problemOf(type, load.version || '0.1.0')
     if (problem !== undefined) return problem.message
@@ -158,7 +158,9 @@ function consequences({ directory, looked, prediction, readers }: About): readon
   const names = readers.map(({ runtime }) => runtime)
   const reported = new Set<string>()
   for (const { lint, candidate } of looked) {
-    if (lint.findings.some(({ severity }) => severity === 'error')) reported.add(candidate.name)
+    if (lint.findings.some(({ id, severity }) => severity === 'error' || id === 'bin-dir-missing')) {
+      reported.add(candidate.name)
+    }
   }
   const found: { id: string; name: string; message: string }[] = []
   if (isHere(names, 'containerd') && containerd.file === undefined && containerd.stoppedBy !== undefined) {

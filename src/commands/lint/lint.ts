@@ -96,8 +96,8 @@ export function look(name: string | undefined, runtimes: readonly NodeRuntime[],
   return {
     files: looked.flatMap(({ lint }) => lint.files.map(({ file }) => file)),
     findings: [...looked.flatMap(({ lint }) => lint.findings), ...unread, ...runtimeFindings(node)],
-    directories: looked.flatMap(({ directory, readers, lint: { prediction } }) => {
-      return prediction === undefined ? [] : [{ directory, prediction, readers }]
+    directories: looked.flatMap(({ directory, readers, isFolder, lint: { prediction } }) => {
+      return prediction === undefined || isFolder ? [] : [{ directory, prediction, readers }]
     }),
     couldNotLook: looked.some(({ lint }) => lint.prediction === undefined) || node.some(({ isDenied }) => isDenied),
     node,
@@ -125,11 +125,12 @@ function lookAtTarget({ directory, readers, isOfCrio }: Target, { programsOf, is
     return {
       directory: folder,
       readers,
+      isFolder: true,
       lint: { ...lint, findings: lint.findings.filter(({ id }) => !ofChoice.has(id)) },
     }
   })
   const lint = lintDirectory(directory, programsOf(directory), { readers, isOfCrio: isNamed || isOfCrio })
-  return [{ directory, readers, lint }, ...folders]
+  return [{ directory, readers, isFolder: false, lint }, ...folders]
 }
 
 const ofChoice = new Set([

@@ -120,8 +120,8 @@ describe('a file that is no configuration', () => {
 
   it.each([
     ['an empty one', '', 'it is empty'],
-    ['bytes', '\u0000\u0001', 'expected a value, found "\\u0000" at line 1, column 1'],
-    ['a text cut short', '{"name":"x"', 'but the text ends'],
+    ['bytes', '\u0000\u0001', 'the text does not begin with { at line 1, column 1'],
+    ['a text cut short', '{"name":"x"', 'the text ends too early at line 1, column 12'],
     ['a byte order mark', '\ufeff{}', 'a byte order mark'],
     ['a list', '[]', '[] is not an object'],
     ['no network', '{"name":""}', 'this is no network configuration: '],

@@ -4,17 +4,15 @@
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
+import { CniError, Code, errorDocument, messageWithId } from '../../../../src/cni/errors.ts'
 import { ownErrors, recognise } from '../../../../src/commands/explain/recognise.ts'
-import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src-before/cni/error.ts'
-import { CniCode, codeOfId, type ErrorId, idsOfCode } from '../../../../src-before/cni/error-code.ts'
 import { runCli } from '../../../support/collect.ts'
 
-const ids: readonly ErrorId[] = Object.values(idsOfCode).flat()
+const ids = ownErrors().map(({ id }) => id)
+const errorOf = (id: string, message: string) => new CniError(Code.internal, id, message)
 
-/** The sources that make errors: not the table of ids, and not what only speaks of them. */
-const sources = globSync('{src,src-before}/**/*.ts').filter(
-  (file) => !/^src-before\/(?:cni\/error-code\.ts|cli\/explain\/|cli\/lint\/)/.test(file),
-)
+/** The sources that make errors: not what only speaks of them. */
+const sources = globSync('src/**/*.ts').filter((file) => !/^src\/(?:catalogue|commands\/(?:explain|lint))\//.test(file))
 
 describe('the ids', () => {
   it('are each thrown somewhere', () => {
@@ -28,11 +26,6 @@ describe('the ids', () => {
     expect(ids.filter((id) => !/^[a-z\d]+(?:-[a-z\d]+)+$/.test(id) || id.length > 25)).toEqual([])
     const others = [...diagnoses().values()].filter(isKnownError).map(({ id }) => id)
     expect(ids.filter((id) => others.includes(id))).toEqual([])
-  })
-
-  it('are each of one code', () => {
-    expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([])
-    expect([codeOfId('pool-exhausted'), codeOfId('wrong-type')]).toEqual([101, 7])
   })
 })
 
@@ -49,25 +42,22 @@ function formsOf(message: string): readonly string[] {
 
 describe('a pasted message', () => {
   it.each(ids)('of %s is known by it, whatever its words', (id) => {
-    for (const form of formsOf(messageWithId(new CniError(id, 'words that nobody has written down')))) {
+    for (const form of formsOf(messageWithId(errorOf(id, 'words that nobody has written down')))) {
       const { own, codes } = recognise(form)
       expect(own.map((each) => each.id)).toEqual([id])
       const [first] = own
-      expect(codes.map(({ code }) => code)).toEqual(first?.code === undefined ? [] : [codeOfId(id)])
+      expect(codes.map(({ code }) => code)).toEqual(first?.code === undefined ? [] : [first.code])
     }
   })
 
   it('of DEL has the same id as that of any other verb', () => {
-    const bodies = ids.map((id) => errorBody(new CniError(id, 'cannot run nft: not found'), '1.1.0'))
-    const known = bodies.map((body) => recognise(withoutDoneWords(body).msg).own.map(({ id }) => id))
-    expect(known).toEqual(ids.map((id) => [id]))
+    const documents = ids.map((id) => errorDocument(errorOf(id, 'cannot run nft: not found'), '1.1.0', true))
+    expect(documents.map((text) => recognise(text).own.map(({ id }) => id))).toEqual(ids.map((id) => [id]))
   })
 
   it('of several failures has all their ids, also where a terminal has broken the line', () => {
-    const error = new CniError('lock-held', 'one; two', { alsoIds: ['command-failed', 'lock-held'] })
-    expect(messageWithId(error)).toBe('one; two [lock-held, command-failed]')
-    const wrapped = messageWithId(error).replace(', c', ',\n   c')
-    expect(recognise(wrapped).own.map(({ id }) => id)).toEqual(['lock-held', 'command-failed'])
+    const { own } = recognise('one; two [lock-held,\n   command-failed]')
+    expect(own.map(({ id }) => id)).toEqual(['lock-held', 'command-failed'])
   })
 
   it('that another plugin passes on is ours by its id', () => {
@@ -78,7 +68,7 @@ describe('a pasted message', () => {
   it('of STATUS too', () => {
     const text =
       'reason:NetworkPluginNotReady message:Network plugin returns error: not ready: nft not found [not-ready-tool]'
-    expect(recognise(text).codes.map(({ code }) => code)).toEqual([CniCode.notAvailable])
+    expect(recognise(text).codes.map(({ code }) => code)).toEqual([Code.notAvailable])
   })
 
   it('of a release before ids is known by the code of its JSON', () => {

@@ -8,168 +8,118 @@ import { idsOfFamily } from '../../../support/ids.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])
 
-/** Errors and warnings of a file; `isWhole`: notes too. */
-function idsOf(text: string, { isWhole = false, file = '10-n.conflist' } = {}): readonly string[] {
-  const found = lintText(file, text, nowhere).findings.filter(({ id }) => id !== 'bin-dir-missing')
-  return found.filter(({ severity }) => isWhole || severity !== 'note').map(({ id }) => id)
+function findingsIn(text: string) {
+  return lintText('10-n.conflist', text, nowhere).findings.filter(({ id }) => id !== 'bin-dir-missing')
 }
+const idsOf = (text: string) => findingsIn(text).map(({ id }) => id)
 
 type Conf = Readonly<Record<string, unknown>>
 
 const list = (...plugins: readonly Conf[]) => JSON.stringify({ cniVersion: '1.1.0', name: 'pods', plugins })
-const route = { routes: [{ dst: '0.0.0.0/0' }] }
-const hostLocal = (range: Conf) => ({ type: 'host-local', ranges: [[range]], ...route })
-const bridge = (more: Conf = {}) => ({ type: 'bridge', bridge: 'br0', isGateway: true, ipMasq: true, ...more })
-const inRange = (range: Conf, more: Conf = {}) => bridge({ ipam: hostLocal(range), ...more })
-const whole = { subnet: '10.1.0.0/24' }
-const portmap = { type: 'portmap', capabilities: { portMappings: true } }
-const good = inRange(whole)
-const trestle = (more: Conf = {}) => ({ type: 'trestle', bridge: 'br0', ...more })
-const wrapped = (range: Conf) =>
-  list({ ...inRange(range), type: 'trestle', record: { wrap: 'bridge' } }, { type: 'trestle', record: { wrap: 'sbr' } })
+const ours = (more: Conf = {}) => list({ type: 'trestle', podcidr: '10.1.0.0/24', ...more })
+const inPool = (ipam: Conf) => list({ type: 'trestle', ipam: { type: 'host-local', ...ipam } })
+const bridge = { type: 'bridge', isGateway: true, ipam: { type: 'host-local', subnet: '10.1.0.0/24' } }
+const portMappings = { capabilities: { portMappings: true } }
+const delegated = (ipam: Conf) => list({ ...bridge, ipam: { type: 'trestle', ...ipam } })
+const good = ours()
 
 /** The fault, the file that has it, its id, and the same file without it. */
 const faults: readonly (readonly [fault: string, faulty: string, id: string, good: string])[] = [
-  ['a subnet that is none', list(inRange({ subnet: '10.1.0.0/33' })), 'range-invalid', list(good)],
-  ['a subnet of a wrapped plugin that is none', wrapped({ subnet: '10.1.0.0/33' }), 'range-invalid', wrapped(whole)],
+  ['a comment', good.replace('"name"', '/* ours */ "name"'), 'json-syntax', good],
+  ['a comma too many', good.replace(/\}$/, ',}'), 'json-syntax', good],
+  ['a comma too few', good.replace(',', ' '), 'json-syntax', good],
+  ['a bracket too many', `${good}}`, 'json-syntax', good],
+  ['typographic quotes', good.replace('"name"', '“name”'), 'json-syntax', good],
+  ['UTF-16', `\ufffd\ufffd${good}`, 'json-syntax', good],
   [
-    'answers in the place of a plugin',
-    list({ ...good, type: 'trestle', record: { answer: {} } }),
-    'record-stands-in',
-    wrapped(whole),
+    'a placeholder that is no JSON',
+    ours({ mtu: 1 }).replace(':1}', ':__CNI_MTU__}'),
+    'json-syntax',
+    ours({ mtu: 1400 }),
   ],
-  ['a subnet without a length', list(inRange({ subnet: '10.1.0.0' })), 'range-invalid', list(good)],
-  ['host bits', list(inRange({ subnet: '10.1.0.9/24' })), 'range-invalid', list(good)],
-  ['no range', list(bridge({ ipam: { type: 'host-local', ...route } })), 'range-invalid', list(good)],
+  ['an empty file', ' \n', 'file-empty', good],
+  ['a list of objects', '[]', 'not-an-object', good],
+  ['no name', good.replace('"name":"pods",', ''), 'name-missing', good],
+  ['a name with a slash', good.replace('"pods"', '"a/b"'), 'name-invalid', good],
+  ['no version', good.replace('"cniVersion":"1.1.0",', ''), 'cni-version-missing', good],
+  ['a version that is none', good.replace('"1.1.0"', '"1.3.0"'), 'cni-version-unknown', good],
+  ['no type', list({ ...bridge, type: '' }), 'type-missing', list(bridge)],
+  ['no plugins', '{"cniVersion":"1.1.0","name":"pods","plugins":[]}', 'plugins-missing', good],
+  ['a key twice', ours({ mtu: 1400 }).replace('"mtu"', '"mtu":1300,"mtu"'), 'duplicate-key', ours({ mtu: 1400 })],
+  ['two main plugins', list(bridge, { type: 'macvlan' }), 'two-main-plugins', list(bridge, { type: 'tuning' })],
+  ['a key of trestle in bridge', list({ ...bridge, podcidr: '10.1.0.0/24' }), 'key-of-trestle', list(bridge)],
+  ['a misspelt key', ours({ hairpin: 1 }), 'unknown-key', ours({ hairpinMode: true })],
+  [
+    'a misspelt key in ipam',
+    inPool({ subnet: '10.1.0.0/24', rangestop: '10.1.0.9' }),
+    'unknown-key',
+    inPool({ subnet: '10.1.0.0/24', rangeEnd: '10.1.0.9' }),
+  ],
+  [
+    'a key that is not of our ipam',
+    inPool({ range: '10.1.0.0/24' }),
+    'unknown-key',
+    delegated({ subnet: '10.1.0.0/24' }),
+  ],
+  ['a range without a length', ours({ podcidr: '10.1.0.0' }), 'range-invalid', good],
+  ['host bits', ours({ podcidr: '10.1.0.9/24' }), 'range-invalid', good],
+  ['a subnet that is none', inPool({ subnet: '10.1.0.0/33' }), 'range-invalid', inPool({ subnet: '10.1.0.0/30' })],
+  ['a range that nothing is left of', inPool({ subnet: '10.1.0.0/30', exclude: ['10.1.0.2'] }), 'range-invalid', good],
+  [
+    'a subnet of our IPAM alone',
+    delegated({ subnet: '10.1.0.9/24' }),
+    'range-invalid',
+    delegated({ subnet: '10.1.0.0/24' }),
+  ],
   [
     'static without addresses',
-    list(bridge({ ipam: { type: 'static', ...route } })),
-    'addresses-missing',
-    list(bridge({ ipam: { type: 'static', addresses: [{ address: '10.1.0.7/24' }], ...route } })),
-  ],
-  ['a name of 16 bytes', list(inRange(whole, { bridge: 'abcdefghijklmnop' })), 'invalid-value', list(good)],
-  ['an MTU out of bounds', list(inRange(whole, { mtu: 70_000 })), 'invalid-value', list(inRange(whole, { mtu: 9000 }))],
-  ['an MTU in quotes', list(inRange(whole, { mtu: '1500' })), 'wrong-type', list(inRange(whole, { mtu: 1500 }))],
-  [
-    'a policy that does not exist',
-    list(good, { type: 'firewall', ingressPolicy: 'closed' }),
-    'invalid-value',
-    list(good, { type: 'firewall', ingressPolicy: 'same-bridge' }),
-  ],
-  [
-    'a range that ends on the broadcast address',
-    list(inRange({ ...whole, rangeEnd: '10.1.0.255' })),
-    'range-edge',
-    list(inRange({ ...whole, rangeEnd: '10.1.0.254' })),
-  ],
-  [
-    'a range that begins on the network address',
-    list(inRange({ ...whole, rangeStart: '10.1.0.0' })),
-    'range-edge',
-    list(inRange({ ...whole, rangeStart: '10.1.0.1' })),
+    list({ type: 'trestle', ipam: { type: 'static' } }),
+    'range-invalid',
+    list({ type: 'trestle', ipam: { type: 'static' }, capabilities: { ips: true } }),
   ],
   [
     'a gateway outside of its subnet',
-    list(inRange({ ...whole, gateway: '10.2.0.1' })),
+    inPool({ subnet: '10.1.0.0/24', gateway: '10.2.0.1' }),
     'gateway-outside-subnet',
-    list(inRange({ ...whole, gateway: '10.1.0.1' })),
+    inPool({ subnet: '10.1.0.0/24', gateway: '10.1.0.1' }),
   ],
-  ['a gateway that nobody has', list(inRange(whole, { isGateway: false })), 'gateway-of-nobody', list(good)],
+  ['an MTU out of bounds', ours({ mtu: 50 }), 'invalid-value', ours({ mtu: 1400 })],
+  ['an MTU in quotes', ours({ mtu: '1400' }), 'wrong-type', ours({ mtu: 1400 })],
+  ['a name of 16 bytes', ours({ bridge: 'abcdefghijklmnop' }), 'invalid-value', ours({ bridge: 'abcdefghijklmno' })],
+  ['a switch as a word', ours({ ipMasq: 'yes' }), 'wrong-type', ours({ ipMasq: true })],
   [
-    'no default route',
-    list(bridge({ ipam: { type: 'host-local', ranges: [[whole]] } })),
-    'no-default-route',
-    list(bridge({ isDefaultGateway: true, ipam: { type: 'host-local', ranges: [[whole]] } })),
-  ],
-  ['a meta plugin first', list({ type: 'portmap' }, good), 'chained-first', list(good, portmap)],
-  ['portmap without its capability', list(good, { type: 'portmap' }), 'capability-missing', list(good, portmap)],
-  [
-    'two main plugins',
-    list(good, { type: 'macvlan', master: 'eth0', ipam: { type: 'dhcp' } }),
-    'two-main-plugins',
-    list(good),
-  ],
-  ['a placeholder of an installer', list(inRange(whole, { mtu: '__CNI_MTU__' })), 'placeholder', list(good)],
-  ['a placeholder of helm', list(good).replace('"br0"', '"{{ .Values.bridge }}"'), 'placeholder', list(good)],
-  ['a variable', list(inRange({ subnet: '$POD_CIDR' })), 'placeholder', list(good)],
-  ['a word for an address', list(inRange({ subnet: 'SUBNET' })), 'placeholder', list(good)],
-  ['a comment', list(good).replace('"name"', '/* ours */ "name"'), 'json-syntax', list(good)],
-  ['a comma too many', list(good).replace(/\}$/, ',}'), 'json-syntax', list(good)],
-  ['typographic quotes', list(good).replace('"name"', '“name”'), 'json-syntax', list(good)],
-  ['UTF-16', `\ufffd\ufffd${list(good)}`, 'json-syntax', list(good)],
-  ['a resource of Kubernetes', '{"kind":"NetworkAttachmentDefinition","spec":{}}', 'network-attachment', list(good)],
-  ['an empty file', ' \n', 'file-empty', list(good)],
-  ['a list of objects', '[]', 'not-an-object', list(good)],
-  ['no name', list(good).replace('"name":"pods",', ''), 'name-missing', list(good)],
-  ['a name with a slash', list(good).replace('"pods"', '"a/b"'), 'name-invalid', list(good)],
-  ['a version that is none', list(good).replace('"1.1.0"', '"1.3.0"'), 'cni-version-unknown', list(good)],
-  ['no type', list({ ...good, type: '' }), 'type-missing', list(good)],
-  ['no plugins', '{"cniVersion":"1.1.0","name":"pods","plugins":[]}', 'plugins-missing', list(good)],
-  ['a key twice', list(good).replace('"bridge":"br0"', '"bridge":"br0","bridge":"br1"'), 'duplicate-key', list(good)],
-  ['a misspelt key', list(inRange(whole, { hairpinmode: true, isGatway: true })), 'unknown-key', list(good)],
-  ['a key of trestle in bridge', list(bridge({ podcidr: '10.1.0.0/24' })), 'key-of-trestle', list(good)],
-  [
-    'a misspelt key of ours',
-    list(trestle({ podcidr: '10.1.0.0/24', hairpin: 1 })),
-    'unknown-key',
-    list(trestle({ podcidr: '10.1.0.0/24' })),
-  ],
-  [
-    'our host bits',
-    list(trestle({ podcidr: '10.1.0.9/24' })),
-    'range-invalid',
-    list(trestle({ podcidr: '10.1.0.0/24' })),
-  ],
-  [
-    'our MTU',
-    list(trestle({ podcidr: '10.1.0.0/24', mtu: 50 })),
+    'a word that a key does not take',
+    ours({ firewall: { ingressPolicy: 'close' } }),
     'invalid-value',
-    list(trestle({ podcidr: '10.1.0.0/24', mtu: 1400 })),
+    ours({ firewall: { ingressPolicy: 'isolated' } }),
   ],
   [
-    'our MTU in quotes',
-    list(trestle({ podcidr: '10.1.0.0/24', mtu: '1400' })),
-    'wrong-type',
-    list(trestle({ podcidr: '10.1.0.0/24', mtu: 1400 })),
+    'portmap without its capability',
+    ours({ portmap: {} }),
+    'capability-missing',
+    ours({ portmap: {}, ...portMappings }),
   ],
   [
-    'a word that a key of ours does not take',
-    list(trestle({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'close' } })),
-    'invalid-value',
-    list(trestle({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })),
+    'a misspelt capability',
+    list({ ...bridge, capabilities: { ipRange: true } }),
+    'capability-unknown',
+    list({ ...bridge, capabilities: { ipRanges: true } }),
   ],
+  ['a runtimeConfig', list({ ...bridge, runtimeConfig: { mac: 'x' } }), 'runtime-config-in-file', list(bridge)],
   [
-    'our type of a value',
-    list(trestle({ podcidr: '10.1.0.0/24', ipMasq: 'yes' })),
-    'wrong-type',
-    list(trestle({ podcidr: '10.1.0.0/24', ipMasq: true })),
+    'host ports without an end on the host',
+    ours({ mode: 'macvlan', master: 'eth0', ...portMappings }),
+    'no-effect',
+    ours({ mode: 'ptp', ...portMappings }),
   ],
-  [
-    'a misspelt key in ipam of ours',
-    list(
-      trestle({ isDefaultGateway: true, ipam: { type: 'host-local', subnet: '10.1.0.0/24', rangestop: '10.1.0.9' } }),
-    ),
-    'unknown-key',
-    list(trestle({ isDefaultGateway: true, ipam: { type: 'whereabouts', range: '10.1.0.0/24' } })),
-  ],
+  ['a chained plugin first', list({ type: 'trestle', mode: 'chained', sbr: {} }), 'chained-first', good],
   [
     'trestle chained twice',
-    list(good, { type: 'trestle', firewall: {} }, { type: 'trestle', sbr: {} }),
+    list(bridge, { type: 'trestle', firewall: {} }, { type: 'trestle', sbr: {} }),
     'chained-twice',
-    list(good, { type: 'trestle', firewall: {}, sbr: {} }),
+    list(bridge, { type: 'trestle', firewall: {}, sbr: {} }),
   ],
-  [
-    'a placeholder in the delegate of flannel',
-    list({ type: 'flannel', delegate: { isDefaultGateway: true, mtu: '$MTU_OF_UPLINK' } }),
-    'placeholder',
-    list({ type: 'flannel', delegate: { isDefaultGateway: true, hairpinMode: true } }),
-  ],
-  [
-    'a placeholder of Calico',
-    list({ type: 'calico', mtu: '__CNI_MTU__', ipam: { type: 'calico-ipam' } }),
-    'placeholder',
-    list({ type: 'calico', mtu: 1440, ipam: { type: 'calico-ipam' } }),
-  ],
+  ['answers in the place of a plugin', list({ type: 'trestle', record: { answer: {} } }), 'record-stands-in', good],
 ]
 
 describe('one fault, one id', () => {
@@ -178,36 +128,19 @@ describe('one fault, one id', () => {
   })
 })
 
-it('a public range is a note', () => {
-  expect(idsOf(list(inRange({ subnet: '8.8.8.0/24' })), { isWhole: true })).toEqual(['range-public'])
-  expect(idsOf(list(good), { isWhole: true })).toEqual([])
-})
-
 it.each([
-  ['a comma too many', (text: string) => text.replace(/\}$/, ',}'), 'remove the comma: the last entry has none'],
-  ['two commas', (text: string) => text.replace(',', ',,'), 'remove one of them'],
-  ["Python's True", (text: string) => text.replace(':true', ':True'), 'write true'],
+  ['a comma too many', (text: string) => text.replace(/\}$/, '\n,}'), 'remove the comma: the last entry has none'],
+  ["Python's True", (text: string) => text.replace(':true', ':True'), 'true, false or null'],
   ['a bracket too many', (text: string) => `${text}}\n`, 'a file holds one object: remove the rest, or make it'],
 ])('a second error after %s is found', (_, spoilt, cure) => {
-  const text = spoilt(list(inRange(whole, { mtu: '1500' })))
-  expect(idsOf(text).toSorted()).toEqual(['json-syntax', 'wrong-type'])
-  const { findings } = lintText('10-n.conflist', text, nowhere)
-  expect(findings.find(({ id }) => id === 'json-syntax')?.cure).toContain(cure)
-})
-
-it('a number out of its bounds is not told to lose its quotes, and one in quotes is', () => {
-  const cureOf = (conf: Conf) =>
-    lintText('10-n.conflist', list(inRange(whole, conf)), nowhere).findings.find(({ severity }) => severity === 'error')
-      ?.cure
-  expect([cureOf({ mtu: '1500' }), cureOf({ vlan: '5' })].every((cure) => cure?.includes('without quotes'))).toBe(true)
-  expect(cureOf({ mtu: 70_000 })).toBe("use the uplink's, 1500 as a rule, or leave it out")
-  expect(cureOf({ vlan: 5000 })).toBe('use a number from 0 to 4094, or leave it out')
+  const found = findingsIn(spoilt(ours({ mtu: '1500', ipMasq: true })))
+  expect(found.map(({ id }) => id).toSorted()).toEqual(['json-syntax', 'wrong-type'])
+  expect(found.find(({ id }) => id === 'json-syntax')?.cure).toContain(cure)
 })
 
 it('two plugins without a cniVersion are no error: cnitool runs them', () => {
-  const text = list(good, portmap).replace('"cniVersion":"1.1.0",', '')
-  const { findings } = lintText('10-n.conflist', text, nowhere)
-  const found = findings.filter(({ id }) => id !== 'bin-dir-missing')
+  const text = list(bridge, { type: 'tuning' }).replace('"cniVersion":"1.1.0",', '')
+  const found = findingsIn(text)
   expect(found.map(({ id, severity }) => `${severity} ${id}`)).toEqual(['warning cni-version-missing'])
   expect(found[0]?.cure).not.toContain('1.1.0')
 })

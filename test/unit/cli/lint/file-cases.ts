@@ -8,8 +8,9 @@ function list(plugin: object, more: object = {}): string {
 }
 const pool = (ipam: object, more: object = {}) => list({ ipam: { type: 'host-local', ...ipam }, ...more })
 const net = { podcidr: '10.240.0.0/24' }
-/** A list with one plugin of upstream. */
-export const upstream = (plugin: object) => `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify(plugin)}]}`
+const fixed = { type: 'static', addresses: [{ address: '10.1.2.7/24' }] }
+/** A list with one plugin of any type. */
+const upstream = (plugin: object) => `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify(plugin)}]}`
 
 /** Title, text, findings in order, file name. */
 export const cases: readonly (readonly [title: string, text: string, found: readonly string[], file?: string])[] = [
@@ -19,26 +20,22 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     list(net).replace('\n]}', ',\n]}'),
     ['json-syntax , a comma before "]"'],
   ],
-  ['half a file', '{"name": "n", "plu', ['json-syntax end the text ends inside a string']],
-  ['comments', list(net).replaceAll('\n', '\n// net\n'), ['json-syntax // JSON has no comments']],
+  ['half a file', '{"name": "n", "plu', ['json-syntax end the text ends too early']],
+  ['a comment', list(net).replace('\n', '\n// net\n'), ['json-syntax // JSON has no comments']],
   ['a comment of another kind', list(net).replace('\n', '\n/* net\n */'), ['json-syntax /* JSON has no comments']],
-  [
-    'a byte order mark',
-    `\ufeff${list(net)}`,
-    ['json-syntax ﻿ the file begins with a byte order mark, which JSON does not have'],
-  ],
+  ['a byte order mark', `\ufeff${list(net)}`, ['json-syntax ﻿ the file begins with a byte order mark']],
   [
     'a second error after the first, and what is wrong besides',
-    list({ podcidr: '10.240.0.0/99', mtu: 1500 }).replace(',"mtu"', '\n"mtu"').replace('\n]}', ',\n]}'),
+    list({ podcidr: '10.240.0.0/99', mtu: 1500 }).replace(',"mtu"', '\n"mtu"').replace('\n]}', '\n,]}'),
     [
       'range-invalid "podcidr" podcidr: "10.240.0.0/99" is not a range in CIDR notation',
-      'json-syntax "mtu" expected "," or "}", found "\\""',
+      'json-syntax "mtu" expected a comma',
       'json-syntax , a comma before "]"',
     ],
   ],
   ['two objects', '{}\n{}', ['json-syntax { more text after the JSON value']],
   ['a list of lists', '\n[]', ['not-an-object [ [] is not an object']],
-  ['a key twice', list(net).replace('"name"', '"name":"a","name"'), ['duplicate-key "name" name is there twice']],
+  ['a key twice', list(net).replace('"name"', '"name":"a","name"'), ['duplicate-key "name" "name" is there twice']],
   ['no name', list(net, { name: undefined }), ['name-missing {"cniVersion" the network has no name']],
   ['a name that is a number', list(net, { name: 7 }), ['name-missing "name" name: 7 is no text']],
   [
@@ -103,16 +100,6 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     'a key of a range that is misspelt',
     pool({ ranges: [[{ subnet: '10.1.0.0/24', rangestop: '10.1.0.9' }]] }),
     ['unknown-key "rangestop" trestle has no key plugins[0].ipam.ranges[0][0].rangestop; did you mean "rangeStart"?'],
-  ],
-  [
-    'a key of the upstream bridge that is misspelt',
-    upstream({ type: 'bridge', isgatway: true }),
-    ['unknown-key "isgatway" bridge has no key plugins[0].isgatway; did you mean "isGateway"?'],
-  ],
-  [
-    'a key of the upstream host-local that is misspelt',
-    upstream({ type: 'ptp', ipam: { type: 'host-local', subnett: '10.1.0.0/24' } }),
-    ['unknown-key "subnett" ptp has no key plugins[0].ipam.subnett; did you mean "subnet"?'],
   ],
   ['remarks', list({ ...net, _comment: 'x', '//': 'y' }), []],
   ['keys in another case', list({ PodCIDR: '10.240.0.0/24', IPMASQ: true }), []],
@@ -272,8 +259,152 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['chained-first "mode" mode chained needs a plugin before it'],
   ],
   [
-    'an upstream plugin that comes first and is none to begin with',
-    upstream({ type: 'portmap' }),
-    ['chained-first "portmap" portmap is the first plugin, and works on the interface of one before it'],
+    'host ports of an interface without an end on the host',
+    list({ ...net, mode: 'macvlan', capabilities: { portMappings: true } }),
+    ['no-effect "portMappings" mode macvlan has no end on the host: an ADD with a host port is refused'],
+  ],
+  [
+    'host ports of a device',
+    list({ mode: 'host-device', device: 'eth1', capabilities: { portMappings: true } }),
+    ['no-effect "portMappings" mode host-device has no end on the host: an ADD with a host port is refused'],
+  ],
+  ['host ports of a veth', list({ ...net, capabilities: { portMappings: true } }), []],
+  [
+    'a range that has only its gateway',
+    pool({ subnet: '10.1.0.0/30', exclude: ['10.1.0.2'] }),
+    [
+      'range-invalid "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
+    ],
+  ],
+  [
+    'the same by rangeStart and rangeEnd',
+    pool({ subnet: '10.1.0.0/24', rangeStart: '10.1.0.1', rangeEnd: '10.1.0.1' }),
+    [
+      'range-invalid "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
+    ],
+  ],
+  ['a range for one pod', pool({ subnet: '10.1.0.0/30' }), []],
+  [
+    'sysctls of a family that pods have no address of',
+    list({
+      ...net,
+      tuning: { sysctl: { 'net.ipv6.conf.IFNAME.hop_limit': '9', 'net.ipv4.conf.all.arp_notify': '1' } },
+    }),
+    ['no-effect "sysctl" net.ipv6.conf.IFNAME.hop_limit has no effect: pods have no IPv6 address'],
+  ],
+  [
+    'the same of IPv4, whose settings of TCP are for both',
+    list({ podcidr: 'fd00:1::/64', tuning: { sysctl: { 'net/ipv4/neigh/lo/delay': '1', 'net.ipv4.tcp_rmem': '1' } } }),
+    ['no-effect "sysctl" net/ipv4/neigh/lo/delay has no effect: pods have no IPv4 address'],
+  ],
+  [
+    'sysctls that keep IPv6 from a link without a range of it, or get an address there',
+    list({
+      ...net,
+      tuning: { sysctl: { 'net.ipv6.conf.IFNAME.disable_ipv6': '1', 'net.ipv6.conf.all.accept_ra': '2' } },
+    }),
+    [],
+  ],
+  [
+    'sysctls of a family that a runtime may send a range of',
+    pool({}, { capabilities: { ipRanges: true }, tuning: { sysctl: { 'net.ipv6.conf.IFNAME.hop_limit': '9' } } }),
+    [],
+  ],
+  [
+    'sbr with fixed addresses and no gateway',
+    list({ ipam: fixed, sbr: {} }),
+    ['no-effect "sbr" sbr has no gateway: its table gets only the route to the subnet'],
+  ],
+  ['sbr with a gateway of its own', list({ ipam: fixed, sbr: { gateways: ['10.1.2.1'] } }), []],
+  // Plugins of other types.
+  [
+    'values, which other plugins read themselves',
+    upstream({ type: 'bridge', isgatway: true, mtu: '1450', ipam: { type: 'host-local', subnet: '10.1.2.7/24' } }),
+    [],
+  ],
+  [
+    'a path as type, and as type of ipam',
+    upstream({ type: '/opt/bin/ptp', ipam: { type: './host-local' } }),
+    [
+      'plugin-missing "/opt/bin/ptp" "/opt/bin/ptp" is no name of a plugin: it has a path',
+      'plugin-missing "./host-local" "./host-local" is no name of a plugin: it has a path',
+    ],
+  ],
+  [
+    'capabilities as a list, with which libcni refuses the file',
+    upstream({ type: 'portmap', capabilities: ['portMappings'] }),
+    ['wrong-type ["portMappings" plugins[0].capabilities: ["portMappings"] is not an object'],
+  ],
+  ['capabilities, ipam and dns of null', upstream({ type: 'x', capabilities: null, ipam: null, dns: null }), []],
+  [
+    'trestle as their IPAM: its keys',
+    upstream({ type: 'bridge', ipam: { type: 'trestle', subnet: '10.1.0.0/24', exclud: ['10.1.0.7'] } }),
+    ['unknown-key "exclud" trestle has no key plugins[0].ipam.exclud; did you mean "exclude"?'],
+  ],
+  [
+    'trestle as their IPAM: its values',
+    upstream({ type: 'bridge', ipam: { type: 'trestle', subnet: '10.1.0.0' } }),
+    ['range-invalid "subnet" ipam.subnet: invalid range set 0: invalid CIDR address: 10.1.0.0'],
+  ],
+  [
+    'ports in the file',
+    upstream({ type: 'portmap', runtimeConfig: { portMappings: [] }, capabilities: { portMappings: 'true' } }),
+    [
+      'runtime-config-in-file "runtimeConfig" runtimeConfig comes from a runtime, and is in the file',
+      'wrong-type "portMappings" plugins[0].capabilities.portMappings: "true" is not true or false',
+    ],
+  ],
+  [
+    'two plugins that make the interface',
+    upstream({ type: 'ptp' }).replace('\n', '\n{"type":"macvlan"},'),
+    ['two-main-plugins "ptp" ptp makes the interface of the pod, and macvlan before it does, too'],
+  ],
+  [
+    'a plugin that trestle stands in for',
+    upstream({ type: 'trestle', record: { wrap: 'ptp' }, bridge: 'br0' }),
+    ['record-stands-in "record" trestle runs "ptp" and records each call'],
+  ],
+  [
+    'answers in the place of a plugin',
+    upstream({ type: 'trestle', record: { answer: {} } }),
+    ['record-stands-in "record" trestle gives the answers of record.answer, and makes nothing: pods get no network'],
+  ],
+  // What is no JSON.
+  [
+    'a word of Python',
+    list({ ...net, ipMasq: true }).replace('true', 'True'),
+    ['json-syntax True expected a value, found "True"'],
+  ],
+  ['a key without quotes', '{name: 1}', ['json-syntax name expected a key in double quotes, found "name"']],
+  [
+    'a template',
+    list({ ...net, mtu: 0 }).replace('0}', '__CNI_MTU__}'),
+    ['json-syntax __CNI_MTU__ expected a value, found "__CNI_MTU__"'],
+  ],
+  [
+    'typographic quotes',
+    list(net).replace('"name"', '“name”').replace('"trestle"', '“trestle”'),
+    ['json-syntax “name” “ is no quote of JSON', 'json-syntax “trestle” “ is no quote of JSON'],
+  ],
+  [
+    'a line without its closing quote',
+    '{"name": "pods\n}',
+    ['json-syntax "pods a string has no closing quote on its line'],
+  ],
+  [
+    'a manifest of Kubernetes',
+    'apiVersion: v1\nkind: ConfigMap\ndata:\n  cni-conf.json: |\n    {}\n',
+    ['json-syntax apiVersion this is a manifest of Kubernetes in YAML'],
+  ],
+  ['another text', 'plugins: none\n', ['json-syntax plugins the text does not begin with {']],
+  [
+    'UTF-16',
+    '\ufffd\ufffd{\u0000"\u0000',
+    ['json-syntax \ufffd\ufffd{\u0000"\u0000 the file is not UTF-8: UTF-16, as Windows tools save it'],
+  ],
+  [
+    'UTF-16 without its mark',
+    '{\u0000"\u0000n\u0000',
+    ['json-syntax {\u0000"\u0000n\u0000 the file is not UTF-8: UTF-16, as Windows tools save it'],
   ],
 ]

@@ -10,9 +10,7 @@ import { lintText } from '../../../../src/commands/lint/file.ts'
 import { openPrograms } from '../../../../src/commands/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 import { idsNamedIn, idsOfFamily } from '../../../support/ids.ts'
-import { cases, upstream } from './file-cases.ts'
-import { otherCases } from './other-cases.ts'
-import { upstreamCases } from './upstream-cases.ts'
+import { cases } from './file-cases.ts'
 
 /** No directory of plugins: types are not looked at. */
 const nowhere = openPrograms(['/nonexistent/bin'])
@@ -36,28 +34,13 @@ function tokenAt(text: string, { line, column }: Finding): string {
 }
 
 describe('lint of a file', () => {
-  const named = [...cases, ...otherCases, ...upstreamCases].map(([title, text, found, file]) => ({
-    title,
-    text,
-    found,
-    file,
-  }))
+  const named = cases.map(([title, text, found, file]) => ({ title, text, found, file }))
   it.each(named)('$title', ({ text, found, file }) => expect(lint(text, file)).toEqual(found))
 
-  it('of a bridge with trestle as its IPAM plugin looks at our keys in ipam', () => {
-    const bridge = { type: 'bridge', ipam: { type: 'trestle', subnet: '10.1.0.0/24', exclud: ['10.1.0.7'] } }
-    expect(lint(upstream(bridge))).toEqual([
-      'unknown-key "exclud" trestle has no key plugins[0].ipam.exclud; did you mean "exclude"?',
-    ])
-  })
-
   it('has a file for every check that needs no program', () => {
-    const seen = new Set(
-      [...cases, ...otherCases, ...upstreamCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])),
-    )
-    // Of a directory, of runtimes, of attachments, of the node: these have tests of their own.
-    const others = '{directory*,runtime-directories,attachments,node,programs,yaml,source,predict,linted,lint}'
-    const elsewhere = idsNamedIn(`src/commands/lint/${others}.ts`)
+    const seen = new Set(cases.flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
+    // Of a directory, of runtimes, of the node: these have tests of their own.
+    const elsewhere = idsNamedIn('src/commands/lint/{directory,runtime-directories,node,programs}.ts')
     const missing = idsOfFamily('lint').filter((id) => !seen.has(id) && !elsewhere.has(id))
     expect(missing).toEqual([])
   })

@@ -5,9 +5,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { choicesText } from '../../../../src/commands/lint/directory-findings.ts'
+import { choicesText, predict } from '../../../../src/commands/lint/choice.ts'
 import { look } from '../../../../src/commands/lint/lint.ts'
-import { predict } from '../../../../src/commands/lint/predict.ts'
 import {
   otherBinDirs,
   runtimeFindings,
@@ -84,7 +83,7 @@ describe('what is found about runtimes', () => {
   const cases = [
     ['settings-not-loaded', () => runtimeFindings(node({ ...containerd, onDisk }))],
     ['runtime-config-broken', () => runtimeFindings(node({ ...containerd, problem: '/etc/c.toml: no TOML' }))],
-    ['dir-not-used', () => unusedDirectory('/etc/cni/net.d', [k3s], false)],
+    ['dir-not-used', () => unusedDirectory('/etc/cni/net.d', [k3s])],
   ] as const
 
   it.each(cases)('%s', (id, find) => {
@@ -100,13 +99,13 @@ describe('what is found about runtimes', () => {
   it('is nothing of a runtime that runs as its files say, or whose files may not be read', () => {
     expect(runtimeFindings(node(containerd, k3s, crio))).toEqual([])
     expect(runtimeFindings(node({ ...containerd, problem: 'EACCES', isDenied: true }))).toEqual([])
-    expect(unusedDirectory('/etc/cni/net.d', [containerd], true)).toEqual([])
+    expect(unusedDirectory('/etc/cni/net.d', [containerd])).toEqual([])
   })
 
-  it("names k3s' template, and is a warning where a person asked about the directory", () => {
-    const [finding] = unusedDirectory('/etc/cni/net.d', [k3s], true)
-    expect(finding).toMatchObject({ severity: 'warning' })
-    expect(finding?.cure).toContain('config.toml.tmpl (conf_dir, in CRI-O network_dir), then systemctl try-restart k3s')
+  it('names the setting, its file and how it is loaded', () => {
+    const [finding] = unusedDirectory('/etc/cni/net.d', [k3s])
+    expect(finding?.cure).toContain(`move the file to ${k3sDir}, or change conf_dir in ${k3s.edit.file} and systemctl`)
+    expect(unusedDirectory('/tmp/net.d', [crio])[0]?.cure).toContain('change network_dir in')
   })
 
   it('is said in a line each', () => {
@@ -127,7 +126,7 @@ describe('which file a runtime takes', () => {
   const files = [list('10-a.conflist', 'a'), broken, list('30-c.conflist', 'c')]
 
   it('containerd that loads all files loads none where one is broken', () => {
-    expect(predict(files).containerd.file).toBe('10-a.conflist')
+    expect(predict(files, {}).containerd.file).toBe('10-a.conflist')
     expect(predict(files, { maxConfNum: 0 }).containerd).toMatchObject({ stoppedBy: '20-b.conflist' })
   })
 
@@ -137,7 +136,7 @@ describe('which file a runtime takes', () => {
   })
 
   it('is said of the runtimes of the node only', () => {
-    const text = choicesText(predict(files), ['containerd'])
+    const text = choicesText(predict(files, {}), ['containerd'])
     expect(text).toContain('containerd uses')
     expect(text).not.toContain('CRI-O')
   })
@@ -161,9 +160,9 @@ describe('plugins that are elsewhere (/usr/lib/cni of Debian)', () => {
     return node({ ...containerd, settings: { confDir: root, binDirs: [join(root, 'usr')] } }, { ...crio, settings })
   }
 
-  it('are said, with a link as the cure, where the directory is not there', () => {
+  it('are said where the directory is not there', () => {
     const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ id }) => id === 'bin-dir-missing')
-    expect(found).toMatchObject([{ cure: expect.stringContaining(`ln -s ${root}/opt ${root}/usr`) }])
+    expect(found).toMatchObject([{ message: expect.stringContaining(`there are plugins in ${root}/opt`) }])
   })
 
   it('are said where the directory has others', () => {
