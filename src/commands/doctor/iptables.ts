@@ -2,6 +2,9 @@
 // The chains that iptables-save(8) prints.
 
 import { acceptMarkText } from '../../kernel/nft-table.ts'
+import type { Machine } from '../../process/machine.ts'
+import { findProgram } from '../../process/runner.ts'
+import { textIfThere } from '../if-there.ts'
 import {
   addressMatches,
   all,
@@ -11,13 +14,27 @@ import {
   type Matches,
   type Packet,
   type Rule,
-} from './firewall.ts'
+} from './packet-filter.ts'
 
 const hooks: Readonly<Record<string, string>> = {
   PREROUTING: 'prerouting',
   INPUT: 'input',
   FORWARD: 'forward',
   POSTROUTING: 'postrouting',
+}
+
+/** Reads the tables of each iptables that has some: the other one would make its own by being asked. */
+export async function savedChains(machine: Machine): Promise<readonly BaseChain[]> {
+  const found: BaseChain[] = []
+  for (const prefix of ['ip', 'ip6'] as const) {
+    const hasLegacy = textIfThere(`/proc/net/${prefix}_tables_names`).trim() !== ''
+    for (const program of [`${prefix}tables-nft`, ...(hasLegacy ? [`${prefix}tables-legacy`] : [])]) {
+      if (findProgram(`${program}-save`) === undefined) continue
+      const { code, stdout } = await machine.ask({ file: `${program}-save`, args: [] })
+      if (code === 0) found.push(...readSaved(stdout, program, prefix === 'ip' ? 4 : 6))
+    }
+  }
+  return found
 }
 
 /** Base chains of the tables that drop. `program`: without `-save`. */
@@ -36,18 +53,8 @@ export function readSaved(text: string, program: string, family: 4 | 6): readonl
     if (name !== undefined && hook !== undefined && table !== 'nat') {
       const text = `${name} of ${program}${table === 'filter' ? '' : `, table ${table}`}`
       const append = (accept: string) => `${command} -A ${name} ${accept}`
-      const isDrop = policy === 'DROP' ? 'drop' : 'accept'
-      found.push({
-        hook,
-        name,
-        text,
-        families: [family],
-        policy: isDrop,
-        chains,
-        isOfIptables: true,
-        table: [],
-        append,
-      })
+      const rules = { policy: policy === 'DROP' ? ('drop' as const) : ('accept' as const), chains, append }
+      found.push({ hook, name, text, families: [family], isOfIptables: true, table: [], ...rules })
     }
     const [, chain, words] = /^-A (\S+)(.*)$/.exec(line) ?? []
     if (chain === undefined || words === undefined) continue
@@ -113,13 +120,8 @@ function optionMatches(option: string, value: string, packet: Packet): Matches {
     case '--dport':
       return value.includes(':') ? 'maybe' : value === '443' ? 'yes' : 'no'
     case '--mark':
-      return value.startsWith(`${acceptMarkText}/`)
-        ? packet.isMarked
-          ? 'yes'
-          : 'no'
-        : /^0x0\//.test(value)
-          ? 'yes'
-          : 'no'
+      if (value.startsWith(`${acceptMarkText}/`)) return packet.isMarked ? 'yes' : 'no'
+      return value.startsWith('0x0/') ? 'yes' : 'no'
     case '-m':
       return ['conntrack', 'state', 'tcp', 'mark', 'udp'].includes(value) ? 'yes' : 'maybe'
     default:

@@ -8,7 +8,7 @@ import { readSysctl } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { textIfThere } from '../if-there.ts'
-import { few, type Node, type PodNetwork, podText } from './node.ts'
+import { few, type Node, type PodNetwork, podText } from './observed-node.ts'
 import { isPlainCommand, shellWord } from './shell.ts'
 
 export async function checkKernel(node: Node): Promise<readonly Finding[]> {

@@ -9,7 +9,7 @@ import { recognise } from '../explain/recognise.ts'
 import { counted, type Finding, findingOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { unreadable } from '../input-file.ts'
-import { few, type Node } from './node.ts'
+import { few, type Node } from './observed-node.ts'
 
 const hourMs = 60 * 60 * 1000
 /** A runtime retries within minutes: a newer error is still current. */

@@ -18,7 +18,7 @@ import { cachedAttachment, cachedAttachments, cachedTypes } from '../by-hand/lib
 import { inodeOf } from '../by-hand/pod.ts'
 import { counted, type Finding, findingOf } from '../findings.ts'
 import { judgeAll } from '../gc-command.ts'
-import { few, type Node, podText } from './node.ts'
+import { few, type Node, podText } from './observed-node.ts'
 import { shellWord } from './shell.ts'
 
 export async function checkNetwork(node: Node): Promise<readonly Finding[]> {

@@ -128,7 +128,8 @@ function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded 
 
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
 function programProblem(load: Loaded | NotLoaded, programs: Programs): string | undefined {
-  if ('problem' in load || programs.absence !== undefined) return programs.absence
+  if (programs.absence !== undefined) return programs.absence
+  if ('problem' in load) return undefined
   for (const type of load.types) {
     const problem = programs.problemOf(type, load.version || '0.1.0')
     if (problem !== undefined) return problem.message

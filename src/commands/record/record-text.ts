@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record as text: what was asked, what was run, and what the answer was.
 
+import { oneLine } from '../../cni/errors.ts'
 import { parseObject } from '../../cni/json.ts'
 import type { CallRecord } from './read-record.ts'
 import type { ExecLine } from './record-schema.ts'
@@ -89,7 +90,8 @@ function askedOf({ call, result }: CallRecord): readonly string[] {
 function executionTitle({ argv, ms, exit, signal, failure, stderr, netns }: ExecLine): string {
   const end =
     failure ?? (signal === undefined ? (exit === undefined ? 'still at work' : `exit ${exit}`) : `ended by ${signal}`)
-  const said = stderr === undefined ? '' : `: ${stderr.trim().replaceAll('\n', '; ').replaceAll(/[\s^]{2,}/g, ' ').slice(0, 200)}`
+  // Tools mark the place in what they were given with a line of ^.
+  const said = stderr === undefined ? '' : `: ${oneLine(stderr.replaceAll(/\n[\s^]*$/g, '')).slice(0, 200)}`
   const where = netns === undefined ? '' : ', in the pod'
   return `${argv.join(' ').slice(0, 120)} (${ms === undefined ? '' : `${ms} ms, `}${end}${where})${said}`
 }

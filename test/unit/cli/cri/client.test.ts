@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { CriError, openCri } from '../../../../src/commands/runtimes/cri-client.ts'
+import { CriError, openRuntime } from '../../../../src/commands/runtimes/cri.ts'
 
 describe('CRI client', () => {
   let dir: string
@@ -16,8 +16,8 @@ describe('CRI client', () => {
 
   /** The error of one Version call. */
   async function failure(socket: string): Promise<unknown> {
-    const cri = openCri(socket, { timeoutMs: 500 })
-    const error = await cri.call('Version', {}).catch((thrown: unknown) => thrown)
+    const cri = openRuntime(socket, 500)
+    const error = await cri.call('cri', 'Version').catch((thrown: unknown) => thrown)
     cri.close()
     return error
   }

@@ -67,10 +67,7 @@ describe('which directories are looked at', () => {
     expect(targetOf(`${k3sDir}/`, [containerd, k3s])).toMatchObject({ binDirs: k3s.settings.binDirs, readers: [k3s] })
     expect(targetOf('/tmp/draft', [containerd])).toMatchObject({ binDirs: ['/usr/lib/cni'], readers: [] })
     expect(otherBinDirs(['/usr/lib/cni'], [containerd, k3s])).toContain('/opt/cni/bin')
-    const dockerd: NodeRuntime = { ...containerd, runtime: 'cri-dockerd' }
-    expect([containerd, crio, dockerd].map((each) => targetOf('/tmp/draft', [each]).isOfCrio)).toEqual([
-      ...[false, true, true],
-    ])
+    expect([containerd, crio].map((each) => targetOf('/tmp/draft', [each]).isOfCrio)).toEqual([false, true])
     // One that is only installed, as Debian's containerd with other packages, decides about its own directory alone.
     const { pid: _, ...stopped } = containerd
     expect(targetOf('/tmp/draft', [stopped])).toMatchObject({ binDirs: ['/opt/cni/bin'], isOfCrio: true })
@@ -79,9 +76,7 @@ describe('which directories are looked at', () => {
 })
 
 describe('what is found about runtimes', () => {
-  const onDisk = { ...containerd.settings, binDirs: ['/x'] }
   const cases = [
-    ['settings-not-loaded', () => runtimeFindings(node({ ...containerd, onDisk }))],
     ['runtime-config-broken', () => runtimeFindings(node({ ...containerd, problem: '/etc/c.toml: no TOML' }))],
     ['dir-not-used', () => unusedDirectory('/etc/cni/net.d', [k3s])],
   ] as const

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking a runtime behind a socket: a server in this process answers as containerd, CRI-O and cri-dockerd do.
+// Asking a runtime behind a socket: a server in this process answers as containerd, CRI-O do.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { askCrio, askSocket } from '../../../../src/commands/runtimes/ask-runtime.ts'
-import { methods } from '../../../../src/commands/runtimes/cri-client.ts'
-import { encode } from '../../../../src/commands/runtimes/wire.ts'
+import { bool, encode, many, one, string, stringMap } from '../../../support/cri/wire.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -16,14 +15,19 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
+/** k8s.io/cri-api, pkg/apis/runtime/v1/api.proto. */
+const version = { runtimeName: string(2) }
+const condition = { type: string(1), status: bool(2), reason: string(3), message: string(4) }
+const statusAnswer = { status: one(1, { conditions: many(1, condition) }), info: stringMap(2) }
+
 const asIs = (bytes: Buffer): Buffer => bytes
 
 /** Serves CRI's Version and Status with these answers; `undefined`: switched off. */
 async function serve(runtimeName: string | undefined, info: Record<string, string> = {}): Promise<() => void> {
   const conditions = [{ type: 'NetworkReady', status: false, reason: 'r', message: 'cni plugin not initialized' }]
   const answers = {
-    Version: encode(methods.Version.response, { runtimeName: runtimeName ?? '' }),
-    Status: encode(methods.Status.response, { status: { conditions }, info }),
+    Version: encode(version, { runtimeName: runtimeName ?? '' }),
+    Status: encode(statusAnswer, { status: { conditions }, info }),
   }
   const server = new Server()
   const method = (name: keyof typeof answers) => ({
@@ -71,12 +75,6 @@ describe('asking over CRI', () => {
     close()
   })
 
-  it('knows cri-dockerd, which has flags only', async () => {
-    const close = await serve('docker')
-    expect(await ask()).toEqual({ runtime: 'cri-dockerd', notReady: 'cni plugin not initialized' })
-    close()
-  })
-
   it('throws where CRI is switched off', async () => {
     const close = await serve(undefined)
     await expect(ask()).rejects.toMatchObject({ code: status[status.UNIMPLEMENTED] })
@@ -102,10 +100,7 @@ describe('asking CRI-O over HTTP', () => {
 
   it('gets the settings it runs with', async () => {
     const text = '[crio]\n  [crio.network]\n    network_dir = "/etc/cni/crio.d/"\n    plugin_dirs = ["/opt/cni/bin/"]\n'
-    expect(await answers(200, text)).toEqual({
-      settings: { confDir: '/etc/cni/crio.d', binDirs: ['/opt/cni/bin'] },
-      source: 'crio status config',
-    })
+    expect(await answers(200, text)).toEqual({ confDir: '/etc/cni/crio.d', binDirs: ['/opt/cni/bin'] })
   })
 
   it.each([

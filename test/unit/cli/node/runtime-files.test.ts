@@ -6,7 +6,6 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { flagOf, processesOf } from '../../../../src/commands/runtimes/processes.ts'
 import { containerdFiles, crioFiles } from '../../../../src/commands/runtimes/runtime-settings.ts'
-import { readWithImports } from '../../../../src/commands/runtimes/toml-file.ts'
 
 let root: string
 beforeEach(async () => {
@@ -60,10 +59,28 @@ describe('containerd', () => {
     expect(containerdFiles({ args: [], root }).problem?.message).toContain('no regular file')
   })
 
-  it('fails on an import that is not there, and not on a pattern without files', async () => {
-    await put({ '/a.toml': 'imports = ["/none/*.toml"]', '/b.toml': 'imports = ["/none.toml"]' })
-    expect(readWithImports('/a.toml', root).files).toEqual(['/a.toml'])
-    expect(() => readWithImports('/b.toml', root)).toThrow(/^\/none.toml: ENOENT/)
+  it('passes over imports without a file', async () => {
+    await put({ '/etc/containerd/config.toml': 'imports = ["/none/*.toml", "/none.toml"]' })
+    expect(containerdFiles({ args: [], root })).toMatchObject({ files: ['/etc/containerd/config.toml'] })
+  })
+
+  it.each([
+    ['disabled_plugins = ["cri"]', false],
+    ['disabled_plugins = ["io.containerd.grpc.v1.cri"]', false],
+    ['disabled_plugins = ["io.containerd.internal.v1.restart"]', true],
+    ['', true],
+  ])('serves CRI with %s: %s', async (text, hasCri) => {
+    await put({ '/etc/containerd/config.toml': text })
+    expect(containerdFiles({ args: [], root }).hasCri).toBe(hasCri)
+  })
+
+  it.each([
+    ['[grpc]\naddress = "/run/k3s/containerd/containerd.sock"', '/run/k3s/containerd/containerd.sock'],
+    ["version = 4\n[plugins.'io.containerd.server.v1.grpc']\naddress = '/run/c.sock'", '/run/c.sock'],
+    ['', '/run/containerd/containerd.sock'],
+  ])('listens where its file says: %s', async (text, address) => {
+    await put({ '/etc/containerd/config.toml': text })
+    expect(containerdFiles({ args: [], root }).address).toBe(address)
   })
 })
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files and answers of runtimes say of CNI: texts as containerd, CRI-O, k3s and others write them.
+import { parse } from 'smol-toml'
 import { describe, expect, it } from 'vitest'
+import type { JsonObject } from '../../../../src/cni/json.ts'
 import { flagOf } from '../../../../src/commands/runtimes/processes.ts'
 import {
-  containerdAddress,
   containerdSettings,
   crioSettings,
   editOf,
-  hasCri,
   statusSettings,
 } from '../../../../src/commands/runtimes/runtime-settings.ts'
-import { merged, TomlError, tableOf } from '../../../../src/commands/runtimes/toml-file.ts'
 
-const table = (text: string) => tableOf(text, 'config.toml')
+const table = (text: string) => parse(text) as JsonObject
 const usual = { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], maxConfNum: 1 }
 
 describe('settings of containerd', () => {
@@ -36,36 +35,6 @@ describe('settings of containerd', () => {
     ],
   ])('%s', (_, text, expected) => {
     expect(containerdSettings(table(text))).toEqual(expected)
-  })
-
-  it.each([
-    ['disabled_plugins = ["cri"]', false],
-    ['disabled_plugins = ["io.containerd.grpc.v1.cri"]', false],
-    ['disabled_plugins = ["io.containerd.internal.v1.restart"]', true],
-    ['', true],
-  ])('CRI is served with %s: %s', (text, expected) => {
-    expect(hasCri(table(text))).toBe(expected)
-  })
-
-  it('listens where its file says', () => {
-    expect(containerdAddress(table('[grpc]\naddress = "/run/k3s/containerd/containerd.sock"'))).toBe(
-      '/run/k3s/containerd/containerd.sock',
-    )
-    const plugin = "version = 4\n[plugins.'io.containerd.server.v1.grpc']\naddress = '/run/c.sock'"
-    expect(containerdAddress(table(plugin))).toBe('/run/c.sock')
-    expect(containerdAddress(table(''))).toBeUndefined()
-  })
-
-  it('merges an import over the file', () => {
-    const to = table('version = 2\n[plugins.cri.cni]\nbin_dir = "/a"\nconf_dir = "/b"')
-    const from = table('[plugins.cri.cni]\nconf_dir = "/c"')
-    expect(containerdSettings(merged(to, from))).toMatchObject({ binDirs: ['/a'], confDir: '/c' })
-  })
-
-  it('names file, line and column of what is no TOML', () => {
-    const read = () => tableOf('[plugins\n', '/etc/containerd/config.toml')
-    expect(read).toThrow(TomlError)
-    expect(read).toThrow(/^\/etc\/containerd\/config.toml: /)
   })
 })
 

@@ -16,7 +16,7 @@ import { namesIfThere, orElse, textIfThere } from '../if-there.ts'
 import { asOwn } from '../own-type.ts'
 import { skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
 import { processesOf } from '../runtimes/processes.ts'
-import type { Configuration, Group, Node } from './node.ts'
+import type { Configuration, Group, Node } from './observed-node.ts'
 import { shellWord } from './shell.ts'
 
 export function checkRuntimes({ runtimes, configurations, sandboxes }: Node): readonly Finding[] {

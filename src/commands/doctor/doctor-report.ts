@@ -6,8 +6,8 @@ import { counted, countOf, type Finding, findingText, type Look, painted } from 
 import { rowsOf } from '../output.ts'
 import type { Probed } from '../probe/on-node.ts'
 import type { LoggedError } from './log.ts'
-import type { Group, Node, NotLooked } from './node.ts'
-import { type PodFacts, podLines } from './pod.ts'
+import type { Group, Node, NotLooked } from './observed-node.ts'
+import { type PodFacts, podLines } from './one-pod.ts'
 
 /** `selected`: the chosen groups; `done`: repairs in words. */
 export interface Report {

@@ -11,7 +11,7 @@ import { type CachedAttachment, cachedAddresses, cachedAttachments } from '../by
 import type { Finding } from '../findings.ts'
 import type { LoggedError } from './log.ts'
 import { sandboxFailed } from './log.ts'
-import type { Node } from './node.ts'
+import type { Node } from './observed-node.ts'
 
 /** One interface of the pod: titles, each with its lines. */
 export interface PodAttachment {
