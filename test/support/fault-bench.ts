@@ -30,8 +30,8 @@ function idsOf(found: readonly Listed[]): readonly string[] {
   return [...new Set(found.filter(({ severity }) => severity !== 'note').map(({ id }) => id))].toSorted()
 }
 
-/** Hands over a node with its first pod; a node without pods has none. Its scratch directory is emptied by `renew`. */
-export function openFaultBench(node: DoctorNode, pod: Pod | undefined) {
+/** Hands over a node with its first pod. Its scratch directory is emptied by `renew`. */
+export function openFaultBench(node: DoctorNode, pod: Pod) {
   const scratch = `${node.root}/scratch`
   const tools = `${node.root}/tools`
   const variables = {
@@ -39,12 +39,11 @@ export function openFaultBench(node: DoctorNode, pod: Pod | undefined) {
     ...stateEnv(node),
     CONF: node.configDir,
     BIN: node.binDir,
-    PEERS: upstreamPlugins,
     SCRATCH: scratch,
-    VETH: pod?.hostLink ?? '',
-    POD: pod?.netns ?? '',
-    NS: pod?.netns.slice('/run/netns/'.length) ?? '',
-    ID: pod?.id ?? '',
+    VETH: pod.hostLink,
+    POD: pod.netns,
+    NS: pod.netns.slice('/run/netns/'.length),
+    ID: pod.id,
     NODE: node.name,
     CNI_PATH: node.binDir,
     NETCONFPATH: node.configDir,

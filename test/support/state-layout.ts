@@ -171,11 +171,7 @@ export function damagedName(path: string): string {
   return path.replaceAll('/', '_')
 }
 
-/** Where `doctor --probe` keeps what it has made, and where pods by hand are kept: beside the state. */
-export function probesBeside({ stateDir }: Node): string {
-  return `${stateDir}-probe`
-}
-
+/** Where pods by hand are kept: beside the state. */
 export function handsBeside({ stateDir }: Node): string {
   return `${stateDir}-pods`
 }

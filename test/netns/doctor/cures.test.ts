@@ -56,6 +56,25 @@ describe('in the forward hook', () => {
   })
 })
 
+/** The rules of the administrator, as both tools list them. */
+const listed = () => node.sh('iptables-nft -S FORWARD; nft list chain inet fw f').stdout
+
+it.each([
+  ['a wider range, of nft', `${chainOf('forward', '0')} && nft add rule inet fw f`, 'ip saddr 10.0.0.0/8 drop'],
+  ['a wider range, of iptables', 'iptables-nft', '-A FORWARD -s 10.0.0.0/8 -j DROP'],
+  ['new connections of everybody', 'iptables-nft', '-A FORWARD -m conntrack --ctstate NEW -j DROP'],
+])('a rule that closes more than the pods stays: %s', (_, make, rule) => {
+  cured(`${make} ${rule}`)
+  expect(pings(node, pod.netns, outside.far4), 'what is to pass').toBe(true)
+  expect(listed(), 'what is closed').toContain(rule)
+})
+
+it('against a drop that an administrator wrote for Docker no command is printed', () => {
+  done('iptables-nft -N DOCKER-USER && iptables-nft -A FORWARD -j DOCKER-USER && iptables-nft -A DOCKER-USER -j DROP')
+  const { findings } = node.doctor()
+  expect(findings.map(({ id, run }) => ({ id, run }))).toEqual([{ id: 'firewall-drops', run: undefined }])
+})
+
 describe('in the input hook', () => {
   /** Whether a pod opens a connection to a server on the node. */
   const reaches = (lastMs?: number) => seenBy(node, pod.netns, '10.240.0.1', lastMs) !== ''

@@ -5,7 +5,6 @@ import type { Fault } from './fault.ts'
 import { configurationFaults } from './of-configuration.ts'
 import { kernelFaults } from './of-kernel.ts'
 import { linkFaults } from './of-links.ts'
-import { pluginFaults } from './of-plugins.ts'
 import { ruleFaults } from './of-rules.ts'
 import { stateFaults } from './of-state.ts'
 
@@ -15,5 +14,4 @@ export const allFaults: readonly Fault[] = [
   ...ruleFaults,
   ...stateFaults,
   ...configurationFaults,
-  ...pluginFaults,
 ]

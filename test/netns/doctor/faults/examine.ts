@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import { type DoctorNode, openDoctorNode, podArgs } from '../../../support/doctor-node.ts'
+import { openDoctorNode, podArgs } from '../../../support/doctor-node.ts'
 import { type FaultBench, openFaultBench, type Said } from '../../../support/fault-bench.ts'
 import { trestle } from '../../../support/host.ts'
 import type { Pod } from '../../../support/traffic/pods.ts'
@@ -11,28 +11,20 @@ import { type Fault, type NodeKind, nodeKinds } from './fault.ts'
 
 /** A node with its pods, to be used again while it is as it was. */
 export interface Bench extends FaultBench {
-  readonly pods: readonly Pod[]
+  readonly pods: readonly [Pod, Pod]
   readonly before: unknown
 }
 
 const limits = { ingressRate: 100_000_000, ingressBurst: 10_000_000 }
 const first = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }], bandwidth: limits }
 
-/** Opens a node of a kind. Two pods, the first with a host port and a limit; a bare one has none. */
+/** Opens a node of a kind. Two pods, the first with a host port and a limit. */
 export function openBench(kind: NodeKind): Bench {
-  const keys = nodeKinds[kind]
-  const node = openDoctorNode({ capabilities: { portMappings: true, bandwidth: true }, ...keys })
-  if (keys === undefined) {
-    const bench = openFaultBench(node, undefined)
-    bench.sh('rm $CONF/* $BIN/*')
-    return { ...bench, pods: [], before: bench.state() }
-  }
-  const pods = [addFirst(node), node.addPod('b', {}, podArgs('b'))]
+  const node = openDoctorNode({ capabilities: { portMappings: true, bandwidth: true }, ...nodeKinds[kind] })
+  const pods = [node.addPod('a', first, podArgs('a')), node.addPod('b', {}, podArgs('b'))] as const
   const bench = openFaultBench(node, pods[0])
   return { ...bench, pods, before: bench.state() }
 }
-
-const addFirst = (node: DoctorNode) => node.addPod('a', first, podArgs('a'))
 
 /** Runs lines that have to succeed. */
 export function done({ sh }: Bench, lines: string): string {
@@ -54,7 +46,7 @@ export function giveTools({ tools, node, pods }: Bench): void {
   script('crictl', [
     `[ "$1" = pods ] && { echo a; echo b; exit; }`,
     `[ "$1 $2" = "stopp a" ] || exit 9`,
-    call('DEL', 'a', pod?.netns ?? ''),
+    call('DEL', 'a', pod.netns),
   ])
 }
 
@@ -85,7 +77,6 @@ function printedIn(bench: Bench, { says = 'CHECK', explain }: Fault): string | u
     return added === undefined ? undefined : `${added.stdout}${added.stderr}`
   }
   if (says !== 'CHECK') return done(bench, says)
-  if (pod === undefined) return undefined
   const { node } = bench
   const checked = node.cni('CHECK', { ...node.conf, runtimeConfig: first, prevResult: pod.result }, pod.call)
   if (explain === undefined) expect.soft(checked.stdout, 'CHECK finds nothing').toBe('')
@@ -98,18 +89,12 @@ function cure(bench: Bench, fault: Fault, run: string | undefined): void {
   if (fault.cure !== undefined && run !== undefined) expect.soft(run, 'doctor prints a cure').toBe(fault.cure)
   done(bench, run ?? fault.cure ?? 'echo there is no cure; exit 9')
   // As kubelet does with a sandbox that was stopped.
-  if (fault.isAnew) node.cni('ADD', { ...node.conf, runtimeConfig: first }, pods[0]?.call)
+  if (fault.isAnew) node.cni('ADD', { ...node.conf, runtimeConfig: first }, pods[0].call)
   const after = node.doctor()
   expect.soft(after.ids, JSON.stringify(after.findings)).toEqual([])
   expect.soft(bench.lint().ids).toEqual([])
-  const [a, b] = pods
-  if (a !== undefined && b !== undefined) {
-    const isIsolated = 'firewall' in node.conf && JSON.stringify(node.conf).includes('isolated')
-    expect.soft(node.broken(a, b).filter((text) => !(isIsolated && text === 'pod to pod'))).toEqual([])
-  } else if (fault.isWithoutPods !== true) {
-    const added = bench.add()
-    expect.soft(added?.code ?? 0, `${added?.stdout}${added?.stderr}`).toBe(0)
-  }
+  const isIsolated = 'firewall' in node.conf && JSON.stringify(node.conf).includes('isolated')
+  expect.soft(node.broken(...pods).filter((text) => !(isIsolated && text === 'pod to pod'))).toEqual([])
 }
 
 /** Whether the node can be used for the next fault. */

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A state of a node that keeps pods from their network: how it is made, where users met it, and what trestle says of it.
 
-/** Which node a fault is on: keys of the plugin that its two pods have, or a node without any. */
+/** Which node a fault is on: keys of the plugin that its two pods have. */
 export const nodeKinds = {
   bridge: {},
   routed: { mode: 'ptp' },
   small: { podcidr: '10.240.0.0/29' },
   accepting: { firewall: {} },
   isolated: { firewall: { ingressPolicy: 'isolated' } },
-  /** Without a configuration and without pods: the fault brings its own. */
-  bare: undefined,
 } as const
 
 export type NodeKind = keyof typeof nodeKinds
@@ -37,10 +35,6 @@ export interface Fault {
   readonly cure?: string
   /** What is tidied up that is no part of the cure. */
   readonly tidy?: string
-  /** Plugins of scripts/peers.sh that run. */
-  readonly needs?: readonly string[]
   /** The cure makes the first pod anew. */
   readonly isAnew?: true
-  /** No pod of the node can have traffic: another plugin's agent is missing. */
-  readonly isWithoutPods?: true
 }

@@ -5,7 +5,6 @@
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { shuffled } from '../../../support/seeded.ts'
-import { missingPlugins } from '../../../support/upstream.ts'
 import { allFaults } from './all.ts'
 import { type Bench, examine, isAsBefore, openBench } from './examine.ts'
 import { type Fault, type NodeKind, nodeKinds } from './fault.ts'
@@ -49,10 +48,7 @@ describe('faults', () => {
     expect(new Set(allFaults.map(({ what }) => what)).size).toBe(allFaults.length)
   })
 
-  const missing = (fault: Fault) => missingPlugins(fault.needs ?? [])
-  for (const fault of faults.filter(missing)) it.skip(`${fault.what}: ${missing(fault)}`)
-
-  it.each(faults.filter((fault) => missing(fault) === undefined))('$what', (fault: Fault) => {
+  it.each(faults)('$what', (fault: Fault) => {
     const bench = benchFor(kindOf(fault))
     let isGood = false
     try {

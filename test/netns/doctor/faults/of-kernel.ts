@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings and limits of the kernel.
+// Settings of the kernel.
 
 import type { Fault } from './fault.ts'
 
 const node = 'sysctl -qw'
-
-/** A setting of the whole machine: a file of its own is laid over it, in the mount namespace of the test. */
-const laidOver = (path: string, value: number) =>
-  `echo ${value} >$SCRATCH/${path.replaceAll('/', '.')} && mount --bind $SCRATCH/${path.replaceAll('/', '.')} /proc/sys/${path}`
-const takenOff = (...paths: readonly string[]) => paths.map((path) => `umount /proc/sys/${path}`).join('; ')
 
 export const kernelFaults: readonly Fault[] = [
   {
@@ -66,38 +61,6 @@ export const kernelFaults: readonly Fault[] = [
     doctor: ['bridge-nf-off'],
     names: 'net.bridge.bridge-nf-call-iptables is 0',
     tidy: `nft delete table ip kube-proxy; ${node} net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0`,
-  },
-  {
-    what: 'the table of connections full',
-    source: 'kubernetes/kubernetes#71261',
-    make: `ip netns exec $NS ping -nqc1 10.240.0.1 >/dev/null; ping -nqc1 10.240.0.2 >/dev/null; ${laidOver('net/netfilter/nf_conntrack_max', 1)}`,
-    doctor: ['conntrack-full'],
-    names: 'conntrack',
-    tidy: takenOff('net/netfilter/nf_conntrack_max'),
-  },
-  {
-    what: 'no inotify instance left',
-    source: 'containerd/containerd#10468',
-    make: `${laidOver('fs/inotify/max_user_instances', 1)} && ${laidOver('fs/inotify/max_user_watches', 500_000)} && (setsid tail -f $SCRATCH/fs.inotify.max_user_instances >/dev/null 2>&1 & echo $! >$SCRATCH/tail) && timeout 20 sh -c "until ls -l /proc/$(cat $SCRATCH/tail)/fd | grep -q inotify; do sleep 0.05; done"`,
-    doctor: ['inotify-limit'],
-    names: 'instances of root',
-    tidy: `kill $(cat $SCRATCH/tail); ${takenOff('fs/inotify/max_user_instances', 'fs/inotify/max_user_watches')}`,
-  },
-  {
-    what: 'no thread left',
-    source: 'kubernetes/kubernetes#79466',
-    make: `${laidOver('kernel/threads-max', 2)} && ${laidOver('kernel/pid_max', 4_194_304)}`,
-    doctor: ['process-limit'],
-    names: 'processes',
-    tidy: takenOff('kernel/threads-max', 'kernel/pid_max'),
-  },
-  {
-    what: 'no open file left on the node',
-    source: 'berops/claudie#1694',
-    make: laidOver('fs/file-max', 16),
-    doctor: ['file-limit'],
-    names: 'files',
-    tidy: takenOff('fs/file-max'),
   },
   {
     what: 'an uplink with a smaller MTU than the pods',

@@ -75,13 +75,15 @@ export const linkFaults: readonly Fault[] = [
     make: 'ip route add 10.240.0.2/32 dev lo',
     doctor: ['route-elsewhere'],
     names: '10.240.0.2 leaves by lo, not by cni0',
+    cure: 'ip route del 10.240.0.2/32',
   },
   {
     what: 'a blackhole for a pod',
     source: 'projectcalico/calico#3740',
     make: 'ip route add blackhole 10.240.0.2/32',
     doctor: ['route-elsewhere'],
-    names: '10.240.0.2',
+    names: '10.240.0.2 has no way out of the node, not by cni0',
+    cure: 'ip route del 10.240.0.2/32',
   },
   {
     what: 'a rule that keeps packets from the pods',
@@ -96,7 +98,7 @@ export const linkFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/ip-rule.8.html',
     make: 'ip rule add to 10.240.0.0/16 iif up0 prohibit priority 100',
     doctor: ['rule-refuses'],
-    names: 'by up0: refused by `pref 100 to 10.240.0.0/16 iif up0 prohibit`',
+    names: '`pref 100 to 10.240.0.0/16 iif up0 prohibit` refuses packets of pods',
     cure: 'ip -4 rule del pref 100 to 10.240.0.0/16 iif up0 prohibit',
   },
   {

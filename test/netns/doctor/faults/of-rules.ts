@@ -71,7 +71,8 @@ export const ruleFaults: readonly Fault[] = [
     on: 'accepting',
     make: 'for each in "N DOCKER-USER" "I FORWARD -j DOCKER-USER" "A DOCKER-USER -j DROP"; do iptables-nft -$each; done',
     doctor: ['firewall-drops'],
-    names: 'DOCKER-USER',
+    names: 'by `-A DOCKER-USER -j DROP`',
+    cure: 'iptables-nft -D DOCKER-USER -j DROP',
     tidy: 'iptables-nft -D FORWARD -j DOCKER-USER; iptables-nft -F DOCKER-USER; iptables-nft -X DOCKER-USER',
   },
   {
@@ -79,7 +80,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'kubernetes/kubernetes#40182',
     make: 'iptables-nft -P FORWARD DROP',
     doctor: ['firewall-drops'],
-    names: 'FORWARD of iptables-nft',
+    names: 'FORWARD of iptables-nft drops packets of pods of 10.240.0.0/24, by its policy',
     tidy: tidyNft,
   },
   {
@@ -87,7 +88,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'moby/moby#14041',
     make: 'iptables-legacy -P FORWARD DROP',
     doctor: ['firewall-drops'],
-    names: 'FORWARD of iptables-legacy',
+    names: 'FORWARD of iptables-legacy drops packets of pods of 10.240.0.0/24, by its policy',
     tidy: 'iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD',
   },
   {
@@ -95,7 +96,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'moby/moby#48365',
     make: 'ip6tables-nft -P FORWARD DROP',
     doctor: ['firewall-drops'],
-    names: 'FORWARD of ip6tables-nft',
+    names: 'FORWARD of ip6tables-nft drops packets of pods of fd00:240::/64, by its policy',
     tidy: tidyNft,
   },
   {
@@ -103,7 +104,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/iptables-extensions.8.html',
     make: 'iptables-nft -A FORWARD -s 10.240.0.0/24 -j ACCEPT && iptables-nft -P FORWARD DROP',
     doctor: ['firewall-drops'],
-    names: 'no accept of it matches answers',
+    names: 'FORWARD of iptables-nft drops packets of pods of 10.240.0.0/24, by its policy',
     tidy: tidyNft,
   },
   {
@@ -111,7 +112,8 @@ export const ruleFaults: readonly Fault[] = [
     source: 'greenpau/cni-plugins#3',
     make: 'iptables-nft -I FORWARD -s 10.240.0.0/24 -j DROP',
     doctor: ['firewall-drops'],
-    names: '-s 10.240.0.0/24 -j DROP',
+    names: 'by `-A FORWARD -s 10.240.0.0/24 -j DROP`',
+    cure: 'iptables-nft -D FORWARD -s 10.240.0.0/24 -j DROP',
     tidy: tidyNft,
   },
   {
@@ -119,7 +121,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'kubernetes/minikube#16143',
     make: 'iptables-nft -A FORWARD -d 10.240.0.0/24 -j REJECT',
     doctor: ['firewall-drops'],
-    names: '-d 10.240.0.0/24 -j REJECT',
+    names: 'by `-A FORWARD -d 10.240.0.0/24 -j REJECT',
     tidy: tidyNft,
   },
   {
@@ -127,7 +129,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'cloudnativelabs/kube-router#120',
     make: 'iptables-nft -N LOCAL-FW && iptables-nft -A LOCAL-FW -i cni0 -j DROP && iptables-nft -I FORWARD -j LOCAL-FW',
     doctor: ['firewall-drops'],
-    names: 'LOCAL-FW',
+    names: 'by `-A LOCAL-FW -i cni0 -j DROP`',
     tidy: tidyNft,
   },
   {
@@ -135,7 +137,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'containers/podman#8048',
     make: `${forward} && nft add rule inet fw f iifname cni0 drop`,
     doctor: ['firewall-drops'],
-    names: 'iifname "cni0" drop',
+    names: 'by `iifname "cni0" drop` of chain f',
     tidy: tidyFw,
   },
   {
@@ -143,7 +145,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'containers/netavark#1258',
     make: `${forward} && nft add rule inet fw f oifname cni0 drop`,
     doctor: ['firewall-drops'],
-    names: 'oifname "cni0" drop',
+    names: 'by `oifname "cni0" drop` of chain f',
     tidy: tidyFw,
   },
   {
@@ -151,15 +153,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://wiki.nftables.org/wiki-nftables/index.php/Simple_rule_management',
     make: `${forward} && nft add rule inet fw f ip saddr 10.0.0.0/8 counter drop`,
     doctor: ['firewall-drops'],
-    names: '10.0.0.0/8',
-    tidy: tidyFw,
-  },
-  {
-    what: 'a set of nft that has the range',
-    source: 'https://wiki.nftables.org/wiki-nftables/index.php/Sets',
-    make: `${forward} && nft add set inet fw blocked '{ type ipv4_addr ; flags interval ; elements = { 10.240.0.0/16 } ; }' && nft add rule inet fw f ip saddr @blocked drop`,
-    doctor: ['firewall-drops'],
-    names: '@blocked',
+    names: /by `ip saddr 10\.0\.0\.0\/8 counter .* drop` of chain f$/,
     tidy: tidyFw,
   },
   {
@@ -167,7 +161,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'containers/podman#5431',
     make: "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 10 ; policy drop ; }'",
     doctor: ['firewall-drops'],
-    names: 'inet fw f',
+    names: 'nft chain inet fw f drops packets of pods of 10.240.0.0/24 and fd00:240::/64, by its policy',
     tidy: tidyFw,
   },
   {
@@ -176,7 +170,7 @@ export const ruleFaults: readonly Fault[] = [
     on: 'accepting',
     make: "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority -200 ; policy drop ; }'",
     doctor: ['firewall-drops'],
-    names: 'inet fw f',
+    names: 'nft chain inet fw f drops packets of pods of 10.240.0.0/24 and fd00:240::/64, by its policy',
     tidy: tidyFw,
   },
   {
@@ -184,8 +178,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://wiki.nftables.org/wiki-nftables/index.php/Jumping_to_chain',
     make: `${forward} && nft add chain inet fw z && nft add rule inet fw z counter drop && nft add rule inet fw f iifname cni0 jump z`,
     doctor: ['firewall-drops'],
-    names: /inet fw z: counter .*drop, behind `iifname "cni0" jump z`/,
-    cure: 'nft insert rule inet fw z accept',
+    names: /of 10\.240\.0\.0\/24 and fd00:240::\/64, by `counter .*drop` of chain z$/,
     tidy: tidyFw,
   },
   {
@@ -193,7 +186,8 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/iptables.8.html',
     make: 'iptables-nft -t raw -I PREROUTING -s 10.240.0.0/24 -j DROP',
     doctor: ['firewall-drops'],
-    names: 'PREROUTING of iptables-nft, table raw',
+    names:
+      'PREROUTING of iptables-nft, table raw drops packets of pods of 10.240.0.0/24, by `-A PREROUTING -s 10.240.0.0/24 -j DROP`',
     tidy: 'nft delete table ip raw',
   },
   {
@@ -201,7 +195,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/iptables.8.html#raw',
     make: 'iptables-legacy -t raw -I PREROUTING -s 10.240.0.0/24 -j DROP',
     doctor: ['firewall-drops'],
-    names: 'PREROUTING of iptables-legacy, table raw',
+    names: 'PREROUTING of iptables-legacy, table raw drops packets of pods of 10.240.0.0/24',
     tidy: 'iptables-legacy -t raw -F',
   },
   {
@@ -209,7 +203,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks',
     make: "nft add table inet fw && nft add chain inet fw p '{ type filter hook prerouting priority -300 ; }' && nft add rule inet fw p ip saddr { 10.240.0.0/24, 10.66.0.0/16 } drop",
     doctor: ['firewall-drops'],
-    names: 'inet fw p',
+    names: 'nft chain inet fw p drops packets of pods of 10.240.0.0/24, by',
     tidy: tidyFw,
   },
   {
@@ -217,7 +211,7 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks#postrouting',
     make: "nft add table inet fw && nft add chain inet fw q '{ type filter hook postrouting priority 0 ; }' && nft add rule inet fw q ip daddr 10.240.0.0/24 counter drop",
     doctor: ['firewall-drops'],
-    names: 'inet fw q',
+    names: 'nft chain inet fw q drops packets of pods of 10.240.0.0/24, by',
     tidy: tidyFw,
   },
   {
@@ -226,7 +220,7 @@ export const ruleFaults: readonly Fault[] = [
     // With the node's own loopback, as every such firewall has it: a node without it has no kubelet either.
     make: 'iptables-nft -A INPUT -i lo -j ACCEPT && iptables-nft -P INPUT DROP',
     doctor: ['firewall-drops'],
-    names: 'INPUT of iptables-nft',
+    names: 'INPUT of iptables-nft drops packets of pods of 10.240.0.0/24, by its policy',
     tidy: tidyNft,
   },
   {
@@ -234,13 +228,15 @@ export const ruleFaults: readonly Fault[] = [
     source: 'https://man7.org/linux/man-pages/man8/ip-rule.8.html',
     make: 'ip rule add pref 5 from 10.240.0.0/24 prohibit',
     doctor: ['rule-refuses'],
-    names: 'pref 5 from 10.240.0.0/24 prohibit',
+    names: '`pref 5 from 10.240.0.0/24 prohibit` refuses packets of pods',
+    cure: 'ip -4 rule del pref 5 from 10.240.0.0/24 prohibit',
   },
   {
     what: 'a policy rule that drops what is for the IPv6 range',
     source: 'https://man7.org/linux/man-pages/man8/ip-rule.8.html#blackhole',
     make: 'ip -6 rule add pref 5 to fd00:240::/64 blackhole',
     doctor: ['rule-refuses'],
-    names: 'pref 5 to fd00:240::/64 blackhole',
+    names: '`pref 5 to fd00:240::/64 blackhole` refuses packets of pods',
+    cure: 'ip -6 rule del pref 5 to fd00:240::/64 blackhole',
   },
 ]

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor reads from files: the log of runtimes, and sysctl.d.
+// What doctor reads from the log of runtimes.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { keptSettings } from '../../../../src/commands/doctor/kernel.ts'
-import { errorsIn, readLog } from '../../../../src/commands/doctor/log.ts'
-
-let root: string
-beforeEach(() => {
-  root = mkdtempSync(`${tmpdir()}/doctor-look-`)
-})
-afterEach(() => rmSync(root, { recursive: true, force: true }))
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { readErrors } from '../../../../src/commands/doctor/log.ts'
+import type { Node } from '../../../../src/commands/doctor/node.ts'
 
 const nowMs = Date.parse('2026-11-22T12:00:00Z')
-const noTools = async () => {
-  throw new Error('no process is started')
-}
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(`${tmpdir()}/doctor-log-`)
+  vi.useFakeTimers({ now: nowMs, toFake: ['Date'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+  rmSync(root, { recursive: true, force: true })
+})
+
+const errorsOfFile = (logFile: string) => readErrors({ options: { logFile }, configurations: [{}] } as unknown as Node)
 const failed = (time: string, pod: string, id: string) =>
   `time="${time}" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:${pod},Uid:u,Namespace:default,Attempt:0,} failed, error" error="rpc error: code = Unknown desc = failed to setup network for sandbox \\"${id}\\": plugin type=\\"flannel\\" failed (add): open /run/flannel/subnet.env: no such file or directory"`
 
 async function errorsOf(lines: readonly string[], now = nowMs) {
+  vi.setSystemTime(now)
   writeFileSync(`${root}/log`, `${lines.join('\n')}\n`)
-  return errorsIn((await readLog(noTools, now, `${root}/log`)) ?? [])
+  const errors = await errorsOfFile(`${root}/log`)
+  return errors.map(({ id, pods, finding: { message, severity, on } }) => {
+    const [, count, last = ''] = /^(\d+) times? in the last hour, last (\S+): /.exec(message) ?? []
+    return { id, pods, severity, on, count: Number(count), lastMs: Date.parse(last) }
+  })
 }
 
 describe('the log', () => {
@@ -30,7 +37,7 @@ describe('the log', () => {
     ['is not there', '/none', 'there is no such file'],
     ['is a directory', '', 'a directory, where a file is needed'],
   ])('is not taken for one without errors where its file %s', async (_, name, why) => {
-    await expect(readLog(noTools, nowMs, `${root}${name}`)).rejects.toThrow(`cannot read ${root}${name}: ${why}`)
+    await expect(errorsOfFile(`${root}${name}`)).rejects.toThrow(`cannot read ${root}${name}: ${why}`)
   })
 
   it.each([
@@ -66,9 +73,16 @@ describe('the log', () => {
         id: 'flannel-subnet-env',
         count: 2,
         pods: ['default/web', 'default/db'],
+        on: 'default/web; default/db',
+        severity: 'warning',
         lastMs: Date.parse('2026-11-22T11:59:00Z'),
       },
     ])
+  })
+
+  it('is a note where the last one is of more than five minutes ago', async () => {
+    const errors = await errorsOf([failed('2026-11-22T11:54:00Z', 'web', 'd95583cb11aa')])
+    expect(errors).toMatchObject([{ severity: 'note' }])
   })
 
   it('does not count what is older than an hour, nor what is no matter of networks', async () => {
@@ -89,43 +103,5 @@ describe('the log', () => {
     const line =
       'E1122 11:59:00 pod_workers.go: "Error syncing pod" err="failed to setup network for sandbox \\"ab\\": plugin type=\\"trestle\\" failed (add): no IP addresses available in range set 10.1.0.0/29 [pool-exhausted]" pod="shop/cart-1"'
     expect(await errorsOf([line])).toMatchObject([{ id: 'pool-exhausted', pods: ['shop/cart-1'] }])
-  })
-})
-
-describe('sysctl.d', () => {
-  const write = (file: string, text: string) => {
-    mkdirSync(`${root}${file.slice(0, file.lastIndexOf('/'))}`, { recursive: true })
-    writeFileSync(`${root}${file}`, text)
-  }
-  const key = 'net.ipv4.ip_forward'
-  const kept = () => keptSettings([key], root).get(key)
-
-  it('has no value for what no file names', () => {
-    write('/etc/sysctl.d/10.conf', '# net.ipv4.ip_forward = 0\nnet.ipv4.conf.all.rp_filter = 2\n')
-    expect(kept()).toBeUndefined()
-  })
-
-  it('takes the last file by name, whatever its directory, and /etc/sysctl.conf after all', () => {
-    write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
-    write('/etc/sysctl.d/20-first.conf', 'net/ipv4/ip_forward = 0\n')
-    expect(kept()).toEqual({ key, value: '1', file: '/usr/lib/sysctl.d/50-default.conf' })
-    write('/etc/sysctl.conf', '-net.ipv4.ip_forward = 0')
-    expect(kept()).toEqual({ key, value: '0', file: '/etc/sysctl.conf' })
-  })
-
-  it('takes a file of /etc in place of one of /usr with its name', () => {
-    write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
-    write('/etc/sysctl.d/50-default.conf', '')
-    expect(kept()).toBeUndefined()
-  })
-
-  it('knows the other name of forwarding', () => {
-    const [other, file] = ['net.ipv4.conf.all.forwarding', '/etc/sysctl.d/90.conf']
-    write('/etc/sysctl.d/50.conf', `${key} = 0`)
-    write(file, `${other} = 1`)
-    expect(kept()).toEqual({ key: other, value: '1', file })
-    write('/etc/sysctl.d/50.conf', `${key} = 1`)
-    write(file, `${other} = 0`)
-    expect(kept()).toEqual({ key: other, value: '0', file })
   })
 })
