@@ -2,7 +2,11 @@
 // What the CNI path may load. Every module costs start-up time on each pod, so the bundle is held to a list.
 import { readFileSync } from 'node:fs'
 
-const allowed = [/^src\/(?!commands\/|agent\/|catalogue\/)/, /^node_modules\/zod\/v4\/(mini|core)\//, /^node_modules\/zod\/mini\//]
+const allowed = [
+  /^src\/(?!commands\/|agent\/|catalogue\/)/,
+  /^node_modules\/zod\/v4\/(mini|core)\//,
+  /^node_modules\/zod\/mini\//,
+]
 // Locales are 150 KB of text and reach the bundle when zod is imported as a namespace (`z.…`).
 const refused = [/^node_modules\/zod\/v4\/locales\/(?!en\.js$)/]
 

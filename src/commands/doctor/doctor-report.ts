@@ -29,7 +29,7 @@ export function reportText(report: Report, look: Look): string {
   const head = node.configurations.map(({ runtime, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
     const source = runtime.source === undefined ? '' : `, by ${runtime.source}`
-    return rowsIn(`${runtime.text}: ${runtime.confDir}${source}: ${uses}`, 2, look.width)
+    return rowsIn(oneLine(`${runtime.text}: ${runtime.confDir}${source}: ${uses}`), 2, look.width)
   })
   const given = new Set<string>()
   const groups = selected.map((group) => groupText(group, report, { ...look, given }))
@@ -46,7 +46,7 @@ export function reportText(report: Report, look: Look): string {
 
 /** A text broken between words, its further rows indented. */
 function rowsIn(text: string, indent: number, width: number): string {
-  return `${rowsOf(oneLine(text), Math.max(40, width - indent)).join(`\n${' '.repeat(indent)}`)}\n`
+  return `${rowsOf(text, Math.max(40, width - indent)).join(`\n${' '.repeat(indent)}`)}\n`
 }
 
 function podsText({ node, notLooked, findings }: Report): string {
@@ -67,7 +67,7 @@ function podBlock(pod: PodFacts, log: readonly LoggedError[], width: number): st
   const rows = lines.map(([name, text]) => {
     const shown = name === before ? '' : name
     before = name
-    return `  ${shown.padEnd(titleWidth)}${rowsIn(text, indent, width)}`
+    return `  ${shown.padEnd(titleWidth)}${rowsIn(oneLine(text), indent, width)}`
   })
   return `${oneLine(title)}\n${rows.join('')}\n`
 }
@@ -85,7 +85,7 @@ function groupText(group: Group, { findings, notLooked, probe }: Report, look: L
   const stepLines = steps.map(({ what, outcome, detail = '' }) => {
     const as = outcome === 'ok' ? 'ok' : outcome === 'failed' ? 'error' : 'skip'
     const why = outcome === 'skipped' ? `: ${detail}` : ''
-    return `  ${painted(outcome.padEnd(7), as, look)}  ${rowsIn(`${what}${why}`, 11, look.width)}`
+    return `  ${painted(outcome.padEnd(7), as, look)}  ${rowsIn(oneLine(`${what}${why}`), 11, look.width)}`
   })
   const head = `${group.padEnd(nameWidth)}${rowsIn(texts.join('; '), nameWidth, look.width)}`
   return `${head}${stepLines.join('')}${own.map((finding) => findingText(finding, look)).join('')}`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a firewall of somebody else drops what pods send and get: a few packets are followed through its rules.
 
+import { firstOf, formatAddress, lastOf, toCidr } from '../../cni/addresses.ts'
 import { uplinkName } from '../../kernel/proc.ts'
 import type { Machine } from '../../process/machine.ts'
 import { type Finding, findingOf } from '../findings.ts'
@@ -30,7 +31,7 @@ async function judge(chain: BaseChain, network: PodNetwork, { machine }: Node): 
   if (link === undefined || isToCome) return []
   const outside = uplinkName() ?? 'uplink'
   const isMarked = network.accepts
-  const drops: { drop: Drop; subnet: string }[] = []
+  const drops: Dropped[] = []
   const closed: Finding[] = []
   for (const subnet of network.subnets) {
     const pod = podOf(subnet)
@@ -40,10 +41,14 @@ async function judge(chain: BaseChain, network: PodNetwork, { machine }: Node): 
     const answer: Packet = { ...sent, in: outside, out: link, from: far[family], to: pod, state: 'established' }
     const toNode: Packet = { ...sent, out: '', to: subnet.replace(/\/.*/, '') }
     const isInput = chain.hook === 'input'
-    const drop = isInput
-      ? dropOf(chain, { ...toNode, state: 'established' })
-      : (dropOf(chain, sent) ?? dropOf(chain, answer))
-    if (drop !== undefined) drops.push({ drop: await withText(drop, chain, machine), subnet })
+    const packets = isInput ? [{ ...toNode, state: 'established' as const }] : [sent, answer]
+    const packet = packets.find((each) => dropOf(chain, each) !== undefined)
+    const drop = packet === undefined ? undefined : dropOf(chain, packet)
+    if (packet !== undefined && drop !== undefined) {
+      const others = packetsOfOthers(packet, { subnet, pod, link })
+      const isForOthers = others.some((each) => drop.rule?.matches(each) !== 'no')
+      drops.push({ drop: await withText(drop, chain, machine), subnet, isForOthers })
+    }
     const closing = isInput && drop === undefined ? dropOf(chain, toNode) : undefined
     if (closing === undefined) continue
     const { text } = await withText(closing, chain, machine)
@@ -51,6 +56,27 @@ async function judge(chain: BaseChain, network: PodNetwork, { machine }: Node): 
     closed.push(findingOf({ id: 'node-firewall', on: `network ${network.name}`, message }))
   }
   return drops.length > 0 ? [dropFinding(chain, network, drops)] : closed.slice(0, 1)
+}
+
+/** `isForOthers`: the rule is also for packets that are of no pod of this subnet. */
+interface Dropped {
+  readonly drop: Drop
+  readonly subnet: string
+  readonly isForOthers: boolean
+}
+
+/** The packet as the neighbours of the pods' subnet would have it, by another link. */
+function packetsOfOthers(packet: Packet, { subnet, pod, link }: { subnet: string; pod: string; link: string }) {
+  const range = toCidr(subnet)
+  const { family } = range
+  const neighbours = [firstOf(range).value - 1n, lastOf(range).value + 1n].map((value) => {
+    return formatAddress({ family, value })
+  })
+  return neighbours.map((address): Packet => {
+    const ends = { from: packet.from === pod ? address : packet.from, to: packet.to === pod ? address : packet.to }
+    const links = { in: packet.in === link ? 'other0' : packet.in, out: packet.out === link ? 'other0' : packet.out }
+    return { ...packet, ...ends, ...links }
+  })
 }
 
 /** nft's JSON has no text of a rule. */
@@ -66,12 +92,12 @@ async function withText(drop: Drop, { table }: BaseChain, machine: Machine): Pro
 /** Docker calls it first; administrators write there what is to be dropped. */
 const adminChain = 'DOCKER-USER'
 
-function dropFinding(chain: BaseChain, network: PodNetwork, drops: readonly { drop: Drop; subnet: string }[]): Finding {
+function dropFinding(chain: BaseChain, network: PodNetwork, drops: readonly Dropped[]): Finding {
   const subnets = drops.map(({ subnet }) => subnet).join(' and ')
   const by = [...new Set(drops.map(({ drop }) => drop.text))].join(' and ')
   const message = `${chain.text} drops packets of pods of ${subnets}, by ${by}`
-  const lines = drops.flatMap(({ drop: { rule }, subnet }) => {
-    if (rule !== undefined && !rule.isUnconditional) return [rule.remove]
+  const lines = drops.flatMap(({ drop: { rule }, subnet, isForOthers }) => {
+    if (rule !== undefined && !isForOthers) return [rule.remove]
     return acceptsFor(chain, subnet).map((accept) => (rule === undefined ? chain.append(accept) : rule.insert(accept)))
   })
   const isOfAdmin = drops.some(({ drop }) => drop.text.includes(adminChain))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chains that iptables-save(8) prints.
 
-import { acceptMarkText } from '../../kernel/nft-table.ts'
 import type { Machine } from '../../process/machine.ts'
 import { findProgram } from '../../process/runner.ts'
 import { textIfThere } from '../if-there.ts'
@@ -12,6 +11,7 @@ import {
   inverted,
   linkMatches,
   type Matches,
+  markMatches,
   type Packet,
   type Rule,
 } from './packet-filter.ts'
@@ -86,7 +86,6 @@ function readRule(words: string, at: { command: string; chain: string; number: n
     verdict,
     ...(verdict === 'jump' || verdict === 'goto' ? { target } : {}),
     matches: (packet) => conditionsMatch(conditions, packet),
-    isUnconditional: conditions === '',
     text: `-A ${chain} ${words}`,
     insert: (accept) => `${command} -I ${chain} ${number} ${accept}`,
     remove: `${command} -D ${chain} ${words}`,
@@ -99,6 +98,9 @@ function conditionsMatch(conditions: string, packet: Packet): Matches {
   const parts = [...conditions.matchAll(part)].map(([, not, option = '', value = '']): Matches => {
     return inverted(optionMatches(option, value, packet), not !== undefined)
   })
+  const rest = conditions.replaceAll(part, '').trim()
+  // -f is for fragments, and no packet here is one.
+  if (rest !== '') parts.push(rest === '-f' ? 'no' : 'maybe')
   return all(parts)
 }
 
@@ -119,9 +121,10 @@ function optionMatches(option: string, value: string, packet: Packet): Matches {
       return value.toLowerCase().split(',').includes(packet.state) ? 'yes' : 'no'
     case '--dport':
       return value.includes(':') ? 'maybe' : value === '443' ? 'yes' : 'no'
-    case '--mark':
-      if (value.startsWith(`${acceptMarkText}/`)) return packet.isMarked ? 'yes' : 'no'
-      return value.startsWith('0x0/') ? 'yes' : 'no'
+    case '--mark': {
+      const [mark, mask] = value.split('/')
+      return markMatches(packet, Number(mark), mask === undefined ? undefined : Number(mask))
+    }
     case '-m':
       return ['conntrack', 'state', 'tcp', 'mark', 'udp'].includes(value) ? 'yes' : 'maybe'
     default:

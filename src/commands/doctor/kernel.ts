@@ -2,7 +2,7 @@
 // Settings and routes of the kernel that cut pods off.
 
 import { basename } from 'node:path'
-import { asPrefix, bareAddress, familyOf, overlaps, parseCidr } from '../../cni/addresses.ts'
+import { asPrefix, bareAddress, bitsOf, familyOf, overlaps, parseCidr, toCidr } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { readSysctl } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
@@ -236,11 +236,13 @@ function rangesElsewhere({ host }: Node, networks: readonly PodNetwork[]): reado
       if (links.includes(link.name) || link.name === 'lo' || link.master !== undefined) continue
       const cidrs = link.addresses.flatMap((address) => parseCidr(address) ?? [])
       const range = subnets.find((subnet) => {
-        const pods = parseCidr(subnet)
-        return (
-          pods !== undefined &&
-          cidrs.some((cidr) => cidr.prefixLength < (cidr.family === 4 ? 32 : 128) && overlaps(cidr, pods))
-        )
+        const pods = toCidr(subnet)
+        // Of two routes to an address the longer one is taken.
+        return cidrs.some((cidr) => {
+          return (
+            cidr.prefixLength >= pods.prefixLength && cidr.prefixLength < bitsOf(cidr.family) && overlaps(cidr, pods)
+          )
+        })
       })
       if (range === undefined) continue
       const message = `${link.name} has ${link.addresses.join(', ')}, and ${range} is the range of network ${name}`

@@ -2,7 +2,7 @@
 // The chains of nftables, as `nft -j` lists them (libnftables-json(5)).
 
 import { isObject, type JsonObject } from '../../cni/json.ts'
-import { acceptMark, tableName } from '../../kernel/nft-table.ts'
+import { tableName } from '../../kernel/nft-table.ts'
 import type { Machine } from '../../process/machine.ts'
 import { findProgram } from '../../process/runner.ts'
 import {
@@ -12,6 +12,7 @@ import {
   inverted,
   linkMatches,
   type Matches,
+  markMatches,
   type Packet,
   type Rule,
 } from './packet-filter.ts'
@@ -83,7 +84,6 @@ function nftRule(rule: JsonObject): Rule {
       if (isObject(map)) return accepted(map, packet)
       return all(conditions.map(([key, value]) => (key === 'match' ? nftMatches(value, packet) : 'maybe')))
     },
-    isUnconditional: conditions.length === 0,
     text: `handle ${handle} of chain ${chain}`,
     handle: { chain: String(chain), number: String(handle) },
     insert: (accept) => `nft insert rule ${place} handle ${handle} ${accept}`,
@@ -97,40 +97,54 @@ function accepted(map: JsonObject, packet: Packet): Matches {
   if (!Array.isArray(set)) return 'maybe'
   for (const [key, verdict] of set) {
     const matches = nftMatches({ op: '==', left: map['key'], right: key }, packet)
-    if (matches === 'yes') return isObject(verdict) && 'accept' in verdict ? 'yes' : 'no'
+    if (matches !== 'yes' || !isObject(verdict)) continue
+    if ('jump' in verdict || 'goto' in verdict) return 'maybe'
+    return 'accept' in verdict ? 'yes' : 'no'
   }
   return 'no'
 }
 
 function nftMatches(match: unknown, packet: Packet): Matches {
   const { op, left, right } = match as { op: string; left: JsonObject; right: unknown }
+  // A rule for a field that the packet does not have is not for it, negated or not.
+  if (!hasField(left, packet)) return 'no'
   const options: readonly unknown[] = isObject(right) && Array.isArray(right['set']) ? right['set'] : [right].flat()
   const found = options.map((option) => nftValueMatches(left, option, packet))
   const any: Matches = found.includes('yes') ? 'yes' : found.includes('maybe') ? 'maybe' : 'no'
   return inverted(any, op === '!=')
 }
 
+function hasField({ payload }: JsonObject, { family }: Packet): boolean {
+  if (!isObject(payload)) return true
+  const protocol = String(payload['protocol'])
+  if (protocol === 'ip' || protocol === 'ip6') return (protocol === 'ip6') === (family === 6)
+  return !['udp', 'icmp', 'icmpv6', 'sctp'].includes(protocol)
+}
+
 function nftValueMatches(left: JsonObject, value: unknown, packet: Packet): Matches {
   const { payload, meta, ct, '&': masked } = left as Readonly<Record<string, JsonObject | undefined>>
-  const text =
-    isObject(value) && isObject(value['prefix']) ? `${value['prefix']['addr']}/${value['prefix']['len']}` : value
+  const prefix = isObject(value) && isObject(value['prefix']) ? value['prefix'] : undefined
+  const text = prefix === undefined ? value : `${prefix['addr']}/${prefix['len']}`
   if (typeof text === 'string' && text.startsWith('@')) return 'maybe'
   const field = payload?.['field']
   if (field === 'saddr' || field === 'daddr') {
-    if ((payload?.['protocol'] === 'ip6') !== (packet.family === 6)) return 'no'
     return typeof text === 'string' ? addressMatches(field === 'saddr' ? packet.from : packet.to, text) : 'maybe'
   }
-  if (payload?.['protocol'] === 'tcp' && field === 'dport')
+  if (field === 'dport' && payload?.['protocol'] === 'tcp') {
     return isObject(value) ? 'maybe' : value === 443 ? 'yes' : 'no'
-  if (['udp', 'icmp', 'icmpv6', 'sctp'].includes(String(payload?.['protocol']))) return 'no'
+  }
   const key = meta?.['key']
   if (key === 'iifname' || key === 'iif') return linkMatches(packet.in, String(value))
   if (key === 'oifname' || key === 'oif') return linkMatches(packet.out, String(value))
   if (key === 'l4proto') return value === 'tcp' || value === 6 ? 'yes' : 'no'
   if (key === 'nfproto') return value === (packet.family === 4 ? 'ipv4' : 'ipv6') ? 'yes' : 'no'
-  // The one mark that is known is that of trestle's accepts.
-  if (Array.isArray(masked)) return packet.isMarked && value === acceptMark ? 'yes' : 'no'
-  if (key === 'mark') return value === 0 ? 'yes' : 'no'
+  if (key === 'mark' && typeof value === 'number') return markMatches(packet, value)
+  if (Array.isArray(masked)) {
+    const [operand, mask] = masked as readonly unknown[]
+    const isMark = isObject(operand) && isObject(operand['meta']) && operand['meta']['key'] === 'mark'
+    const isKnown = isMark && typeof mask === 'number' && typeof value === 'number'
+    return isKnown ? markMatches(packet, value, mask) : 'maybe'
+  }
   if (ct?.['key'] === 'state') return value === packet.state ? 'yes' : 'no'
   return 'maybe'
 }

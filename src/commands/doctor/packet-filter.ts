@@ -2,7 +2,8 @@
 // A packet on its way through the chains of a filter, of nftables or of iptables. A condition that cannot be decided
 // lets an accept count, and a drop not: a drop that is found is certain.
 
-import { includes, parseAddress, parseCidr } from '../../cni/addresses.ts'
+import { includes, parseAddress, parsePrefix } from '../../cni/addresses.ts'
+import { acceptMark } from '../../kernel/nft-table.ts'
 
 export type Matches = 'yes' | 'no' | 'maybe'
 
@@ -23,8 +24,6 @@ export interface Rule {
   readonly matches: (packet: Packet) => Matches
   /** Of nft: its place, by which its text is found. */
   readonly handle?: { readonly chain: string; readonly number: string }
-  /** It has no condition at all. */
-  readonly isUnconditional: boolean
   readonly text: string
   /** Commands that put an accept with these words before the rule, and that delete the rule. */
   readonly insert: (accept: string) => string
@@ -66,16 +65,20 @@ export function dropOf(chain: BaseChain, packet: Packet): Drop | undefined {
 const deepest = 16
 
 function follow(chain: BaseChain, name: string, at: { packet: Packet; depth: number }): Outcome {
+  // After a return that may have happened, a drop is not certain.
+  let hasReturned = false
   for (const rule of chain.chains.get(name) ?? []) {
     const matches = rule.matches(at.packet)
     if (matches === 'no' || at.depth > deepest) continue
     if (rule.verdict === 'accept') return 'accepted'
-    if (rule.verdict === 'drop' && matches === 'yes') return { text: `\`${rule.text}\``, rule }
     if (rule.verdict === 'return' && matches === 'yes') return 'through'
+    if (rule.verdict === 'return') hasReturned = true
+    const isCertain = matches === 'yes' && !hasReturned
+    if (rule.verdict === 'drop' && isCertain) return { text: `\`${rule.text}\``, rule }
     if (rule.target === undefined) continue
     const inner = follow(chain, rule.target, { ...at, depth: at.depth + 1 })
     if (inner === 'accepted') return inner
-    if (matches === 'yes' && (typeof inner === 'object' || rule.verdict === 'goto')) return inner
+    if (isCertain && (typeof inner === 'object' || rule.verdict === 'goto')) return inner
   }
   return 'through'
 }
@@ -90,13 +93,14 @@ export function inverted(part: Matches, isNegated: boolean): Matches {
 }
 
 export function addressMatches(address: string, cidr: string): Matches {
-  const [one, range] = [parseAddress(address), parseCidr(cidr.includes('/') ? cidr : `${cidr}/${one32(cidr)}`)]
+  const [one, range] = [parseAddress(address), parsePrefix(cidr)]
   if (one === undefined || range === undefined) return 'maybe'
   return one.family === range.family && includes(range, one) ? 'yes' : 'no'
 }
 
-function one32(address: string): number {
-  return address.includes(':') ? 128 : 32
+/** `mask`: of the bits that are compared, all without it. */
+export function markMatches({ isMarked }: Packet, value: number, mask = -1): Matches {
+  return ((isMarked ? acceptMark : 0) & mask) === value ? 'yes' : 'no'
 }
 
 /** `pattern`: a name, or the beginning of one before * or +. */

@@ -77,7 +77,8 @@ function unreadable(directory: string): Finding {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return findingIn(directory, { id: 'dir-missing', message: 'it is not there' })
-    return findingIn(directory, { id: 'dir-unreadable', message })
+    const isDenied = code === 'EACCES'
+    return findingIn(directory, { id: 'dir-unreadable', message: isDenied ? 'permission denied' : message })
   }
   return findingIn(directory, { id: 'dir-unreadable', message: 'it changes while it is read' })
 }

@@ -153,22 +153,15 @@ describe('trestle try', () => {
       : []),
   ] as const
 
-  it.each(causes)('says %s of a FAIL: %j', (id, plugins, failed) => {
+  it.each(causes)('names what %s breaks: %j', (_, plugins, failed) => {
     const text = list(...plugins).replace('1.1.0', '1.0.0')
     const { exitCode, stdout } = run(['try', '-', '-o', 'json'], text, { CNI_PATH: upstreamPlugins })
-    const { checks } = JSON.parse(stdout) as { checks: { status: string; summary: string; hint?: string }[] }
+    const { checks } = JSON.parse(stdout) as { checks: { status: string; summary: string }[] }
     expect(exitCode, stdout).toBe(1)
     for (const summary of failed) {
       const found = checks.find((check) => check.status === 'fail' && check.summary.startsWith(summary))
-      expect(found?.hint, stdout).toContain(`[${id}]`)
+      expect(found, stdout).toBeDefined()
     }
-  })
-
-  it.skipIf(upstream !== undefined)('says what a plugin of others means by its error', () => {
-    const taken = list({ ...bridge, bridge: 'uplink' }).replace('1.1.0', '1.0.0')
-    const { exitCode, stdout } = run(['try', '-'], taken, { CNI_PATH: upstreamPlugins })
-    expect(exitCode).toBe(1)
-    expect(stdout).toMatch(/FAIL {2}ADD pod a\n[\s\S]*hint: .* \[bridge-is-none\]/)
   })
 
   it.each([

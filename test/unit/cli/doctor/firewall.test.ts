@@ -2,8 +2,13 @@
 // What iptables-save prints, as doctor reads it: which packets a rule is for, and the commands against it.
 
 import { expect, it } from 'vitest'
-import { addressMatches, linkMatches, type Matches, type Packet } from '../../../../src/commands/doctor/firewall.ts'
 import { readSaved } from '../../../../src/commands/doctor/iptables.ts'
+import {
+  addressMatches,
+  linkMatches,
+  type Matches,
+  type Packet,
+} from '../../../../src/commands/doctor/packet-filter.ts'
 
 const sent: Packet = {
   family: 4,
@@ -59,16 +64,16 @@ it('knows the mark of packets that trestle accepts', () => {
 })
 
 it.each([
-  ['-j DROP', 'drop', undefined, true],
-  ['-i cni0 -j REJECT --reject-with icmp-port-unreachable', 'drop', undefined, false],
-  ['-j RETURN', 'return', undefined, true],
-  ['-m comment --comment x -j LOCAL-FW', 'jump', 'LOCAL-FW', true],
-  ['-g LOCAL-FW', 'goto', 'LOCAL-FW', true],
-  ['-j LOG --log-prefix "-j DROP "', 'none', undefined, true],
-  ['-s 10.0.0.0/8', 'none', undefined, false],
-])('%s: %s', (words, verdict, target, isUnconditional) => {
-  const { verdict: read, target: to, isUnconditional: isAlways } = ruleOf(words)
-  expect({ read, to, isAlways }).toEqual({ read: verdict, to: target, isAlways: isUnconditional })
+  ['-j DROP', 'drop', undefined],
+  ['-i cni0 -j REJECT --reject-with icmp-port-unreachable', 'drop', undefined],
+  ['-j RETURN', 'return', undefined],
+  ['-m comment --comment x -j LOCAL-FW', 'jump', 'LOCAL-FW'],
+  ['-g LOCAL-FW', 'goto', 'LOCAL-FW'],
+  ['-j LOG --log-prefix "-j DROP "', 'none', undefined],
+  ['-s 10.0.0.0/8', 'none', undefined],
+])('%s: %s', (words, verdict, target) => {
+  const { verdict: read, target: to } = ruleOf(words)
+  expect({ read, to }).toEqual({ read: verdict, to: target })
 })
 
 it('reads base chains with their policies and commands, and no nat table', () => {

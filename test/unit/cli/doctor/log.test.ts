@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readErrors } from '../../../../src/commands/doctor/log.ts'
-import type { Node } from '../../../../src/commands/doctor/node.ts'
+import type { Node } from '../../../../src/commands/doctor/observed-node.ts'
 
 const nowMs = Date.parse('2026-11-22T12:00:00Z')
 let root: string

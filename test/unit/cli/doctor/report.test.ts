@@ -2,9 +2,9 @@
 // The report on a screen: no line of ours is longer than it, but for commands to paste, and colour says how bad it is.
 
 import { expect, it } from 'vitest'
-import type { Node } from '../../../../src/commands/doctor/node.ts'
-import type { PodFacts } from '../../../../src/commands/doctor/pod.ts'
-import { countsText, type Report, reportText, shortText } from '../../../../src/commands/doctor/report.ts'
+import { countsText, type Report, reportText, shortText } from '../../../../src/commands/doctor/doctor-report.ts'
+import type { Node } from '../../../../src/commands/doctor/observed-node.ts'
+import type { PodFacts } from '../../../../src/commands/doctor/one-pod.ts'
 import { findingOf } from '../../../../src/commands/findings.ts'
 
 const facts: PodFacts['attachments'][number]['facts'] = [
