@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every document that a test gets of a command with `-o json`, and every line of a record, is held against the schema
-// that is published.
+// Every document that a test gets of a command with `-o json` is held against the schema that is published.
 
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 
 const documentSchema = schemaIn('findings.schema.json')
-const lineSchema = schemaIn('record.schema.json')
 
 /** The same value. Throws where it is a document of a command, and none of the schema or with another exit code. */
 export function asPublished<T>(value: T, exitCode: number): T {
@@ -16,14 +14,6 @@ export function asPublished<T>(value: T, exitCode: number): T {
   if (!checked.success) throw new Error(`not as docs/findings.schema.json says:\n${z.prettifyError(checked.error)}`)
   const said = (value as { readonly exitCode?: unknown }).exitCode
   if (said !== exitCode) throw new Error(`exitCode ${said}, the process: ${exitCode}`)
-  return value
-}
-
-/** A line of a record, from its text. Throws where it is none of the schema. `file`: for the error. */
-export function recordLine(text: string, file: string): unknown {
-  const value: unknown = JSON.parse(text)
-  const checked = lineSchema.safeParse(value)
-  if (!checked.success) throw new Error(`${file}: ${checked.error.message}: ${text}`)
   return value
 }
 

@@ -106,7 +106,6 @@ export function stateFilesAt(root: string) {
     agent: at('agent.json'),
     /** What is recorded; its being there alone: nothing of calls that fail. */
     recording: at('recording.json'),
-    failuresOff: at('failures.off'),
     /** The calls that failed, and the recorded ones. */
     ring: (ring: Ring): string => at(ring),
   }

@@ -7,7 +7,6 @@ import { requireStateIfThere, stateRoot } from '../../state/layout.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { print } from '../output.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read-record.ts'
-import { areFailuresKept } from '../record/record-settings.ts'
 import { callText } from '../record/record-text.ts'
 import { keptRecords } from '../record/ring.ts'
 import { requireRoot } from '../self.ts'
@@ -21,10 +20,9 @@ export const lastCommand: Command = {
   summary: 'show the newest call that failed, its cause and its cure',
   description: [
     'Shows the newest CNI call that failed on this node: what the runtime asked, what was run, what failed, cause and',
-    'cure. trestle keeps the last 50 failed calls (of STATUS 2), at most 2 MB, secrets masked. `trestle record list`',
-    'shows them all,',
-    '`trestle record show ID` everything of one, `trestle record off --failures` ends it. Exit code 1: a failed call',
-    'is shown.',
+    'cure. trestle keeps the last 50 failed calls of each verb (of STATUS 2), at most 2 MB, secrets masked.',
+    '`trestle record list` shows them all, `trestle record show ID` everything of one. Exit code 1: a failed call is',
+    'shown.',
   ].join('\n'),
   options: {},
   examples: ['trestle last', 'trestle last -o json', 'trestle record show'],
@@ -42,8 +40,7 @@ export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: strin
   requireStateIfThere()
   const record = id === undefined ? newestFailure(input.output) : readRecord(pathOfRecord(id))
   if (record === undefined) {
-    const why = areFailuresKept(stateRoot()) ? '' : ': `trestle record on --failures` keeps them again'
-    return print(input, { command, document: {}, text: `no failed call is kept${why}\n`, code: exitCode.fine })
+    return print(input, { command, document: {}, text: 'no failed call is kept\n', code: exitCode.fine })
   }
   const known = diagnosesOf(record)
   const text = [callText(record), known.map(diagnosisText).join('')].filter((part) => part !== '').join('\n')

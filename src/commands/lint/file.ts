@@ -8,7 +8,7 @@ import type { Mode } from '../../config/network-conf.ts'
 import type { Finding } from '../findings.ts'
 import { readJsonText } from '../json-text.ts'
 import { nearestWord } from '../nearest-word.ts'
-import { settingsOf } from '../record/record-settings.ts'
+import { recordKeyOf } from '../record/record-settings.ts'
 import { contradictionsOf, keysWithoutEffect, runtimeKeys } from './contradictions.ts'
 import { type Found, findingAt, findingAtKey, findingIn, type Source, shown } from './finding.ts'
 import { formOf, type ListRead, type PluginEntry, readList } from './list.ts'
@@ -76,7 +76,7 @@ function lintPlugin(entry: PluginEntry, head: NetworkHead, programs: Programs): 
   const type = lookUp(conf, 'type')
   if (typeof type !== 'string' || type === '') return [typeMissing(entry, type)]
   const isOwn = programs.isOwn(type)
-  const { wrap, answer } = isOwn ? settingsOf(conf) : {}
+  const { wrap, answer } = (isOwn ? recordKeyOf(conf) : undefined) ?? {}
   const found = [...programProblems(entry, type, { version: head.version, programs }), ...runtimeKeys(entry)]
   if (wrap !== undefined || answer !== undefined) {
     const message =

@@ -2,15 +2,14 @@
 // What is written down of a call, with secrets masked. A bundle of its own: a call that succeeds and is not asked about
 // loads nothing of it.
 
-import { existsSync } from 'node:fs'
 import type { Environment } from '../../cni/call.ts'
 import type { CallOutput } from '../../cni/dispatch.ts'
-import { isObject, type JsonObject, lookUp, parseObject } from '../../cni/json.ts'
+import { type JsonObject, parseObject } from '../../cni/json.ts'
 import { nowMs } from '../../process/clock.ts'
 import { ownTypes } from '../../process/executable.ts'
-import { type Keeper, type SeenCall, switchFile } from '../../recording/recorder.ts'
-import { readableText } from '../../state/files.ts'
+import type { Keeper, SeenCall } from '../../recording/recorder.ts'
 import { stateRoot } from '../../state/layout.ts'
+import { readSwitch, recordKeyOf, type Settings } from './record-settings.ts'
 import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
 import { isSecretName, masked, maskedWords } from './secrets.ts'
 import { answerOfPlugin, givenAnswer } from './stand-in.ts'
@@ -22,42 +21,10 @@ declare const TRESTLE_COMMIT: string | undefined
 /** The version of the format: a reader refuses a newer one. */
 const recordVersion = 1
 
-/** Calls of a verb that are kept where nothing says how many. */
-const usualKeep = 100
-
-/** `record: true`, a number of calls, or `{keep, wrap, answer}`; `trestle record` writes the switch file. */
-interface Settings {
-  readonly keep?: number
-  /** A network's name, or a pod's as NAME or NAMESPACE/NAME. */
-  readonly only?: string
-  readonly wrap?: string
-  readonly answer?: JsonObject
-}
-
 /** What configuration and switch file ask for; undefined where neither does. */
 function askedFor({ stdin = '' }: SeenCall): Settings | undefined {
-  const inConf = lookUp(parseObject(stdin) ?? {}, 'record')
-  const isSwitched = existsSync(switchFile())
-  if (!isSwitched && !isOn(inConf)) return undefined
-  const switched = isSwitched ? settingsOf(parseObject(readableText(switchFile()) ?? '')?.['record']) : {}
-  return { ...settingsOf(inConf), ...switched }
-}
-
-function isOn(value: unknown): boolean {
-  return value === true || isObject(value) || (typeof value === 'number' && value > 0)
-}
-
-function settingsOf(value: unknown): Settings {
-  if (!isOn(value)) return {}
-  const fields: JsonObject = isObject(value) ? value : {}
-  const keep = typeof value === 'number' ? value : fields['keep']
-  const { only, wrap, answer } = fields
-  return {
-    ...(typeof keep === 'number' && keep > 0 ? { keep } : {}),
-    ...(typeof only === 'string' ? { only } : {}),
-    ...(typeof wrap === 'string' ? { wrap } : {}),
-    ...(isObject(answer) ? { answer } : {}),
-  }
+  const [inConf, switched] = [recordKeyOf(parseObject(stdin) ?? {}), readSwitch()]
+  return inConf === undefined && switched === undefined ? undefined : { ...inConf, ...switched }
 }
 
 function isMeant({ only }: Settings, { env, stdin = '' }: SeenCall): boolean {
@@ -80,8 +47,8 @@ function subjectOf(env: Environment, conf: JsonObject) {
 
 function keep(call: SeenCall): void {
   const asked = askedFor(call)
-  if (call.exitCode !== 0 && !existsSync(`${stateRoot()}/failures.off`)) write('failures', call)
-  if (asked !== undefined && isMeant(asked, call)) write('records', call, asked.keep ?? usualKeep)
+  if (call.exitCode !== 0) write('failures', call)
+  if (asked !== undefined && isMeant(asked, call)) write('records', call, asked.keep)
 }
 
 /** Nobody's network depends on a record: a full disk, or a file in a directory's place, ends it alone. */

@@ -18,7 +18,7 @@ import {
   type ResultLine,
   recordVersion,
 } from './record-schema.ts'
-import { settingsOf } from './record-settings.ts'
+import { recordKeyOf } from './record-settings.ts'
 import { type Kept, keptRecords } from './ring.ts'
 
 /** With what the configuration says of trestle in another plugin's place. */
@@ -107,7 +107,7 @@ export function readRecord(path: string): CallRecord {
 
 function standInOf({ stdin = '' }: CallLine): Pick<Call, 'wraps' | 'answers'> {
   const conf = parseObject(stdin) ?? {}
-  const { wrap, answer } = isOwnType(conf['type']) ? settingsOf(conf) : {}
+  const { wrap, answer } = (isOwnType(conf['type']) ? recordKeyOf(conf) : undefined) ?? {}
   if (wrap !== undefined) return { wraps: wrap }
   return answer === undefined ? {} : { answers: true }
 }

@@ -3,15 +3,14 @@
 
 import { rmSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
-import { writeText } from '../../state/files.ts'
-import { requireState, requireStateIfThere, stateRoot } from '../../state/layout.ts'
+import { requireStateIfThere, stateRoot } from '../../state/layout.ts'
 import { type Command, exitCode, type Input, requireRead, UsageError } from '../command.ts'
 import { orElse } from '../if-there.ts'
 import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
 import { tableText } from '../table.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read-record.ts'
-import { areFailuresKept, failuresOffFile, readSwitch, type Settings, writeSwitch } from './record-settings.ts'
+import { readSwitch, type Settings, writeSwitch } from './record-settings.ts'
 import { ageOf, errorIdOf, outcomeOf, podOf, wholeText } from './record-text.ts'
 import { type Kept, keptRecords } from './ring.ts'
 
@@ -29,7 +28,7 @@ export const recordCommand: Command = {
     'input and output, each process with its input and output, and the time of each part. Secrets are masked. Each',
     'verb has room of its own (16 MB at most), and the oldest records make room for new ones.',
     'list shows all records and kept failures, show all of one (the newest without ID), clear removes them.',
-    'Failed calls are kept also while recording is off (`trestle last`): --failures switches that.',
+    'Failed calls are kept also while recording is off (`trestle last`).',
     'In the place of another plugin, by its entry of the configuration (docs/record.md):',
     '  "type": "trestle", "record": {"wrap": "bridge"}   runs and records the plugin bridge of CNI_PATH',
     '  "type": "trestle", "record": {"answer": {"ADD": {"ips": [{"address": "10.1.1.9/24"}]}}}   makes nothing',
@@ -37,31 +36,20 @@ export const recordCommand: Command = {
   options: {
     only: { type: 'string', value: 'NAME', help: 'on: calls of this network or pod (NAME or NAMESPACE/NAME) only' },
     keep: { type: 'string', value: 'N', help: 'on: keep N calls of each verb; default: 100' },
-    all: { type: 'boolean', help: 'list: also calls of VERSION' },
-    failures: { type: 'boolean', help: 'on, off: the keeping of failed calls, in place of the recording' },
   },
   examples: ['trestle record on --only shop/web', 'trestle record list', 'trestle record show', 'trestle record off'],
   run,
-}
-
-/** By action. */
-const optionsRead: Readonly<Record<string, readonly string[]>> = {
-  on: ['only', 'keep', 'failures'],
-  off: ['failures'],
-  list: ['all'],
 }
 
 function run(input: Input): number {
   const [action = 'list', id] = input.words
   if (id !== undefined && action !== 'show') throw new UsageError(`unexpected argument "${id}"`)
   requireRoot('record', 'records of calls are files that only root may read')
-  requireRead(input, action, optionsRead[action] ?? [])
+  requireRead(input, action, action === 'on' ? ['only', 'keep'] : [])
   switch (action as (typeof actions)[number]) {
     case 'on':
     case 'off':
-      return input.values['failures'] === true
-        ? switchFailures(input, action === 'on')
-        : switchRecord(input, action === 'on')
+      return switchRecord(input, action === 'on')
     case 'list':
       return list(input)
     case 'show':
@@ -77,22 +65,13 @@ function switchRecord(input: Input, isOn: boolean): number {
   const { only, keep } = input.values
   if (only === '') throw new UsageError('--only: name a network or a pod')
   if (typeof keep === 'string' && !/^[1-9]\d{0,4}$/.test(keep)) throw new UsageError(`--keep ${keep}: use a number`)
-  const settings = { ...(only === undefined ? {} : { only }), ...(keep === undefined ? {} : { keep: Number(keep) }) }
-  writeSwitch({ ...readSwitch(stateRoot()), record: isOn ? (settings as Settings['record']) : undefined })
+  const settings = defined({ only, keep: keep === undefined ? undefined : Number(keep) }) as Settings
+  writeSwitch(isOn ? settings : undefined)
   const whose = only === undefined ? 'each call' : `calls of ${String(only)}`
   const text = isOn
     ? `trestle records ${whose} from now on; \`trestle record list\` shows them, \`trestle record off\` ends it\n`
     : 'trestle records no calls; the records stay until `trestle record clear`\n'
   return print(input, { command: 'record', document: { record: isOn }, text, code: exitCode.fine })
-}
-
-function switchFailures(input: Input, isOn: boolean): number {
-  requireRead(input, '--failures', ['failures'])
-  requireState()
-  if (isOn) rmSync(failuresOffFile(stateRoot()), { force: true, recursive: true })
-  else writeText(failuresOffFile(stateRoot()), '')
-  const text = isOn ? 'trestle keeps calls that fail\n' : 'trestle keeps no calls that fail\n'
-  return print(input, { command: 'record', document: { failures: isOn }, text, code: exitCode.fine })
 }
 
 /** One that cannot be read is shown by its id alone. */
@@ -107,17 +86,12 @@ function list(input: Input): number {
   const records = all
     .filter(({ id, ring }) => ring === 'records' || !all.some((each) => each.id === id && each.ring === 'records'))
     .map((kept): Listed => ({ ...kept, record: recordOf(kept) }))
-  const rows = records.map(rowOf).filter(([, , verb]) => verb !== 'VERSION' || input.values['all'] === true)
   const title = ['ID', 'WHEN', 'VERB', 'POD', 'NETWORK', 'OUTCOME']
-  const { record } = readSwitch(stateRoot())
-  const areFailures = areFailuresKept(stateRoot())
-  const only = record?.only === undefined ? '' : ` of ${record.only}`
-  // The key `record` of a configuration records also while the switch is off.
-  const isByKey = record === undefined && records.some(({ ring }) => ring === 'records')
-  const recording = isByKey ? '' : `recording${only} is ${record === undefined ? 'off' : 'on'}; `
-  const state = `${recording}failed calls are ${areFailures ? '' : 'not '}kept\n`
-  const text = rows.length === 0 ? state : `${tableText(title, rows)}${state}`
-  const document = { records: records.map(listedDocument), record: record ?? false, failures: areFailures }
+  const switched = readSwitch()
+  const only = switched?.only === undefined ? '' : ` of ${switched.only}`
+  const state = `recording${only} is ${switched === undefined ? 'off' : 'on'}; failed calls are kept\n`
+  const text = records.length === 0 ? state : `${tableText(title, records.map(rowOf))}${state}`
+  const document = { records: records.map(listedDocument), record: switched ?? false }
   return print(input, { command: 'record', document, text, code: exitCode.fine })
 }
 

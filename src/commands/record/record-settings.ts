@@ -1,75 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept: by the switch file that `trestle record` writes, by the key `record` of a configuration, and failures
-// unless they were switched off.
+// What is recorded: by the switch file that `trestle record` writes, and by the key `record` of a configuration.
 
-import { existsSync, rmSync } from 'node:fs'
-import { isObject, parseObject } from '../../cni/json.ts'
-import { readText, writeText } from '../../state/files.ts'
-import { requireState, stateRoot } from '../../state/layout.ts'
+import { rmSync } from 'node:fs'
+import { isObject, type JsonObject, lookUp, parseObject } from '../../cni/json.ts'
+import { switchFile } from '../../recording/recorder.ts'
+import { readableText, writeText } from '../../state/files.ts'
+import { requireState } from '../../state/layout.ts'
 
-interface RecordSettings {
-  /** A network's name, or a pod's as NAME or NAMESPACE/NAME; absent: every call. */
-  readonly only?: string
+export interface Settings {
   /** The most calls of a verb. */
   readonly keep?: number
-}
-
-/** Absent parts are off. */
-export interface Settings {
-  readonly record?: RecordSettings
-}
-
-/** `record.wrap` and `record.answer`. */
-export interface StandIn {
+  /** A network's name, or a pod's as NAME or NAMESPACE/NAME; absent: every call. */
+  readonly only?: string
+  /** The plugin in whose place trestle was called. */
   readonly wrap?: string
-  readonly answer?: Readonly<Record<string, unknown>>
+  /** The answers of a plugin that makes nothing, by verb. */
+  readonly answer?: JsonObject
 }
 
-/** Written by `trestle record`. */
-export function switchFile(root: string): string {
-  return `${root}/recording.json`
+/** undefined: off. */
+export function readSwitch(): Settings | undefined {
+  return settingsOf(parseObject(readableText(switchFile()) ?? '')?.['record'])
 }
 
-/** The switch file; what is no object there switches nothing. */
-export function readSwitch(root: string): Settings {
-  const read = readText(switchFile(root))
-  if (read === undefined || read === 'unreadable') return {}
-  const { record } = (parseObject(read.text) ?? {}) as Settings
-  return isObject(record) ? { record } : {}
-}
-
-/** The file is gone when nothing is on: a call then looks for its name alone. */
-export function writeSwitch(settings: { [K in keyof Settings]?: Settings[K] | undefined }): void {
+/** The file is gone when recording is off: a call then looks for its name alone. */
+export function writeSwitch(settings: Settings | undefined): void {
   requireState()
-  const file = switchFile(stateRoot())
-  if (settings.record === undefined) rmSync(file, { force: true, recursive: true })
-  else writeText(file, `${JSON.stringify(settings)}\n`)
+  if (settings === undefined) rmSync(switchFile(), { force: true, recursive: true })
+  else writeText(switchFile(), `${JSON.stringify({ record: settings })}\n`)
 }
 
-/** Its being there switches the keeping of failures off. */
-export function failuresOffFile(root: string): string {
-  return `${root}/failures.off`
+/** The key `record` of a configuration; undefined: off. */
+export function recordKeyOf(conf: JsonObject): Settings | undefined {
+  return settingsOf(lookUp(conf, 'record'))
 }
 
-export function areFailuresKept(root: string): boolean {
-  return !existsSync(failuresOffFile(root))
-}
-
-/** The settings of a configuration. A value of another type is none: the verb refuses it. */
-export function settingsOf(conf: Readonly<Record<string, unknown>>): Settings & StandIn {
-  const record = keyIn(conf, 'record')
-  const fields = isObject(record) ? record : {}
-  const [keep, wrap, answer] = [typeof record === 'number' ? record : fields['keep'], fields['wrap'], fields['answer']]
-  const isOn = record === true || isObject(record) || (typeof record === 'number' && record > 0)
+/** `true`, a number of calls, or an object. A value of another type is none: the verb refuses it. */
+function settingsOf(value: unknown): Settings | undefined {
+  const isOn = value === true || isObject(value) || (typeof value === 'number' && value > 0)
+  if (!isOn) return undefined
+  const fields: JsonObject = isObject(value) ? value : {}
+  const keep = typeof value === 'number' ? value : fields['keep']
+  const { only, wrap, answer } = fields
   return {
-    ...(isOn ? { record: typeof keep === 'number' && keep > 0 ? { keep } : {} } : {}),
+    ...(typeof keep === 'number' && keep > 0 ? { keep } : {}),
+    ...(typeof only === 'string' ? { only } : {}),
     ...(typeof wrap === 'string' ? { wrap } : {}),
     ...(isObject(answer) ? { answer } : {}),
   }
-}
-
-/** Exactly, else regardless of case, as keys are read (cni/json.ts). */
-function keyIn(conf: Readonly<Record<string, unknown>>, key: string): unknown {
-  if (Object.hasOwn(conf, key)) return conf[key]
-  return conf[Object.keys(conf).find((name) => name.toLowerCase() === key) ?? key]
 }

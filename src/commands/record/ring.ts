@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where records are: a file for each call. Those of STATUS have a ring of their own, since a runtime repeats it every half
-// second; failures have rings that no recording empties.
+// Where records are: a file for each call, in a ring for each verb, so that a runtime that asks STATUS every half second
+// pushes out no ADD. Failures have rings of their own.
 
 import { lstatSync } from 'node:fs'
 import { makeDirectory, namesIn, removeFile, sweepTemporaryFiles, writeText } from '../../state/files.ts'
 
 export type RingName = 'records' | 'failures'
 
+/** Of each verb. A runtime asks STATUS again and again, and a failure of it says the same each time. */
 const sizes = {
-  records: { bytes: 16 * 1024 * 1024, calls: 600 },
-  failures: { bytes: 2 * 1024 * 1024, calls: 50 },
+  records: { bytes: 16 * 1024 * 1024, calls: 100, statusCalls: 100 },
+  failures: { bytes: 2 * 1024 * 1024, calls: 50, statusCalls: 2 },
 } as const
-
-/** So many failures of STATUS are kept. */
-const mostStatusFailures = 2
 
 const verbs = ['ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'other'] as const
 type RingVerb = (typeof verbs)[number]
@@ -44,17 +42,7 @@ export function keepRecord(
   }
   writeText(`${directory}/${id}.jsonl`, text)
   sweepTemporaryFiles(directory)
-  // All failures but those of STATUS make room for each other.
-  const isShared = ring === 'failures' && own !== 'STATUS'
-  const sharing = isShared ? verbs.filter((each) => each !== 'STATUS') : [own]
-  const most =
-    keep ??
-    (isShared ? sizes.failures.calls : ring === 'failures' ? mostStatusFailures : sizes.records.calls / verbs.length)
-  removeOldest(
-    sharing.map((each) => `${root}/${ring}/${each}`),
-    sizes[ring].bytes,
-    most,
-  )
+  removeOldest(directory, sizes[ring].bytes, keep ?? (own === 'STATUS' ? sizes[ring].statusCalls : sizes[ring].calls))
 }
 
 /** Whoever else can write there could lead our files elsewhere. */
@@ -64,14 +52,11 @@ function requireOwn(directory: string): void {
   if (!isOwn) throw new Error(`${directory} is not a directory of ours alone`)
 }
 
-function removeOldest(directories: readonly string[], mostBytes: number, mostCalls: number): void {
-  const files = directories.flatMap((directory) =>
-    namesIn(directory)
-      .filter((name) => name.endsWith('.jsonl'))
-      .map((name) => ({ name, path: `${directory}/${name}` })),
-  )
+function removeOldest(directory: string, mostBytes: number, mostCalls: number): void {
+  const names = namesIn(directory).filter((name) => name.endsWith('.jsonl'))
   let [bytes, calls] = [0, 0]
-  for (const { path } of files.sort((a, b) => (a.name < b.name ? 1 : -1))) {
+  for (const name of names.toSorted().toReversed()) {
+    const path = `${directory}/${name}`
     calls += 1
     bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
     if (calls > mostCalls || bytes > mostBytes) removeFile(path)

@@ -28,7 +28,7 @@ afterEach(() => {
 const record = (...words: string[]) => command(host, 'record', ...words)
 
 describe('trestle record on', () => {
-  it('records each call until off, each line valid by the schema', () => {
+  it('records each call until off, and shows each', () => {
     expect(record('on').stdout).toContain('records each call')
     const env = { CNI_SECRET: 'CANARY', HOME: '/root' }
     const add = host.cni('ADD', conf, { netns, args, env })
