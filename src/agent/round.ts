@@ -3,6 +3,7 @@
 // repeated at any time, and a failed step does not stop the others. Nothing is remembered on disk.
 
 import { toCniError } from '../cni/errors.ts'
+import { defined } from '../cni/json.ts'
 import { type PoolUse, poolUse } from '../commands/pools.ts'
 import { linkMtu, nodeAddresses, uplinkMtu } from '../kernel/proc.ts'
 import { machineLockFile, networkNames } from '../state/layout.ts'
@@ -232,7 +233,9 @@ function decide(
   const allowOverlap = known.template?.good?.own['allowOverlap'] === true
   const since = known.decision?.since ?? new Map()
   const settled = { self, bounds, overlay, isCloudRouted, isRouted: mode === 'ptp', allowOverlap }
-  return decideCluster({ ...settled, nodes, here, earlier, nowMs, since, apiServer: addressOfServer(apiServer) })
+  const now = decideCluster({ ...settled, nodes, here, earlier, nowMs, since, apiServer: addressOfServer(apiServer) })
+  // While there is no other node the MTU stays: the pods here have it.
+  return { ...defined({ mtu: known.decision?.mtu }), ...now }
 }
 
 function ownAddresses(): Surroundings['addresses'] {

@@ -128,6 +128,8 @@ describe('trestle agent', () => {
     // Nobody has the other range of node two now: pods may still live in it.
     expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.22 dev up0', toThree, toTwo[1]])
     await api.order({ delete: ['two', 'three'] })
+    // Long enough for a round without any other node: it changes no configuration.
+    await sleep(1500)
     await api.order({ put: [nodeObject('four', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.14'] })] })
     await until(() => routes().includes('10.244.2.0/24 via 192.0.2.14 dev up0'), 'the new owner')
     expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.14 dev up0', toThree, toTwo[1]])
