@@ -6,7 +6,7 @@ import { openRemovingContext } from '../verbs/context.ts'
 import { restoreNetworks } from '../verbs/restore.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { print } from './output.ts'
-import { requireRoot, thisProgram } from './self.ts'
+import { requireRoot } from './self.ts'
 
 export const restoreCommand: Command = {
   name: 'restore',
@@ -18,27 +18,17 @@ export const restoreCommand: Command = {
     'nftables rules, bandwidth limits, forwarding. A second run changes nothing. With --dry-run it only lists what is',
     'missing, with exit code 1. Exit code 1 also means that a live pod has lost its interface: it has to be made',
     'again. DEL or `trestle gc` removes the rest of a pod whose namespace is gone.',
+    'conf-examples/trestle-restore.service runs it after each start or reload of a firewall.',
   ].join('\n'),
   options: {
     'dry-run': { type: 'boolean', help: 'list missing parts, change nothing' },
-    'systemd-unit': { type: 'boolean', help: 'print a unit that runs restore after a firewall starts or reloads' },
   },
-  examples: [
-    'trestle restore',
-    'trestle restore --dry-run',
-    'trestle restore -o json',
-    'trestle restore --systemd-unit',
-  ],
+  examples: ['trestle restore', 'trestle restore --dry-run', 'trestle restore -o json'],
   run,
 }
 
 async function run(input: Input): Promise<number> {
   const { values } = input
-  if (values['systemd-unit'] === true) {
-    const { file, args } = thisProgram()
-    const unit = restoreUnit([file, ...args, 'restore'])
-    return print(input, { command: 'restore', document: { unit }, text: unit, code: exitCode.fine })
-  }
   requireRoot('restore', 'restore reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
   const report = await restoreNetworks(openRemovingContext(), isDry)
@@ -54,40 +44,4 @@ async function run(input: Input): Promise<number> {
   ]
   const document = { applied: !isDry, missing, lost, ended }
   return print(input, { command: 'restore', document, text: `${lines.join('\n')}\n`, code })
-}
-
-/** Services whose start, restart or reload flushes or rebuilds rules. systemd ignores those that are not installed. */
-const firewalls = ['nftables.service', 'firewalld.service', 'docker.service']
-
-/**
- * A unit that runs restore after each start, restart or reload of a firewall (systemd.unit(5)): `After=` orders it behind
- * the firewall's job, `PartOf=` and `ReloadPropagatedFrom=` need an active unit, hence `RemainAfterExit=`. `words`: the
- * command line, with the program's absolute path first.
- */
-export function restoreUnit(words: readonly string[]): string {
-  const command = words.map(quoted).join(' ')
-  const all = firewalls.join(' ')
-  return `[Unit]
-Description=Restore pod networks after a firewall flushed their rules
-After=${all}
-PartOf=${all}
-ReloadPropagatedFrom=${all}
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=${command}
-ExecReload=${command}
-# Exit code 1: a pod's own interface is gone, say. The rest is restored.
-SuccessExitStatus=1
-
-[Install]
-WantedBy=multi-user.target ${all}
-`
-}
-
-/** A word of a command line, quoted if necessary, without specifiers and variables (systemd.service(5)). */
-function quoted(word: string): string {
-  const literal = word.replaceAll('%', '%%').replaceAll('$', '$$$$')
-  return /^[\w./%:@+=-]+$/.test(literal) ? literal : `"${literal.replace(/[\\"]/g, '\\$&')}"`
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle uninstall`: lists what trestle made on this machine, and with --apply removes it, once no pod is attached.
 
-import { existsSync } from 'node:fs'
 import { describeRecord, isDead } from '../state/records.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { planUninstall, type UninstallPlan, uninstall } from '../verbs/uninstall.ts'
@@ -18,16 +17,13 @@ export const uninstallCommand: Command = {
   description: [
     'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
     'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
-    'Remove configuration, executable and the unit trestle-restore.service yourself. Without --apply nothing changes,',
+    'Remove configuration, executable and a unit trestle-restore.service yourself. Without --apply nothing changes,',
     'and exit code 1 means that there is something to remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],
   run,
 }
-
-const unit = '/etc/systemd/system/trestle-restore.service'
-const unitRemoval = `systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload`
 
 /** Attachments that a pod may use, in words: with a record, and without one by their links and rules. */
 export async function attached({ records }: UninstallPlan, context: Context): Promise<readonly string[]> {
@@ -44,8 +40,7 @@ async function run(input: Input): Promise<number> {
   const isApplied = input.values['apply'] === true
   const context = openRemovingContext()
   const plan = await planUninstall(context)
-  const { removes } = plan
-  const stays = [...plan.stays, ...(existsSync(unit) ? [`${unit}: remove it with: ${unitRemoval}`] : [])]
+  const { removes, stays } = plan
   const live = await attached(plan, context)
   const errors = isApplied && live.length === 0 ? await uninstall(plan, context) : []
   const failures = errors.map(({ message }) => message)

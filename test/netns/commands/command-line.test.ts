@@ -40,12 +40,9 @@ describe('without root', () => {
     },
   )
 
-  it.each([['version'], ['explain'], ['help'], ['lint', '--list'], ['restore', '--systemd-unit']])(
-    '%s %s works',
-    (...words) => {
-      expect(asNobody(...words).exitCode).toBe(0)
-    },
-  )
+  it.each([['version'], ['explain'], ['help'], ['lint', '--list']])('%s %s works', (...words) => {
+    expect(asNobody(...words).exitCode).toBe(0)
+  })
 
   it('lint of what may not be read exits 3, and says nothing of what a runtime, which is root, makes of it', () => {
     const list = JSON.stringify({

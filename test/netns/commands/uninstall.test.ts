@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { missingCnitool, openRuntime } from '../../support/cnitool.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
-import { stateEnv, stateWord } from '../../support/state-layout.ts'
+import { stateEnv } from '../../support/state-layout.ts'
 import { attach, later } from '../../support/traffic/pods.ts'
 
 const everything = {
@@ -75,26 +75,6 @@ describe('trestle uninstall', () => {
     expect(after).toEqual(wanted)
     expect(existsSync(host.stateDir)).toBe(false)
     expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay')
-  })
-
-  it('names the unit of trestle restore where an operator put it, with what removes it, and leaves it there', () => {
-    const unit = '/etc/systemd/system/trestle-restore.service'
-    // An /etc of its own: the machine's is not touched.
-    const script = [
-      'mount -t tmpfs tmpfs /etc',
-      'mkdir -p /etc/systemd/system',
-      `"$1" restore --systemd-unit >${unit}`,
-      '"$1" uninstall --apply',
-      `echo "then: $(grep -c ExecStart= ${unit})"`,
-    ].join(' && ')
-    const env = [stateWord(host)]
-    const done = host.run('env', [...env, 'unshare', '--mount', 'sh', '-c', script, 'sh', trestle])
-    expect(done.stdout, done.stderr).toContain(
-      `  stays     ${unit}: remove it with: systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload\n`,
-    )
-    expect(done.stdout).toContain('0 attached, 1 stay')
-    expect(done.stdout).toContain('then: 1\n')
-    expect(uninstall().stdout).not.toContain('.service')
   })
 
   it('removes nothing while a pod is attached', () => {

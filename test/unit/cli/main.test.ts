@@ -89,12 +89,6 @@ describe('with -o json', () => {
     const all = expect.arrayContaining([expect.objectContaining(gc)])
     expect(json).toMatchObject({ formatVersion: 1, command: 'help', commands: all, exitCode: 0 })
   })
-
-  it('the unit of restore is in a document', async () => {
-    const { code, json } = await runCli(['restore', '--systemd-unit', '-o', 'json'])
-    expect(code).toBe(0)
-    expect(json).toMatchObject({ command: 'restore', unit: expect.stringContaining('[Service]'), exitCode: 0 })
-  })
 })
 
 describe('what could not be looked at', () => {
