@@ -10,6 +10,7 @@ import {
   parseTree,
   printParseErrorCode,
 } from 'jsonc-parser'
+import { keyPathText, printable, quote } from '../cni/errors.ts'
 import { orElse } from './if-there.ts'
 
 /** A key, or an index of a list. */
@@ -157,4 +158,13 @@ function withoutCase(node: Node, step: Step): Node | undefined {
     return type === 'property' && String(children?.[0]?.value).toLowerCase() === String(step).toLowerCase()
   })
   return member?.children?.[1]
+}
+
+/** `plugins[0].ipam.subnet`, control characters escaped. */
+export function keyPathOf(steps: readonly Step[]): string {
+  return printable(keyPathText(steps)).replaceAll('\n', '\\n')
+}
+
+export function shown(value: unknown): string {
+  return printable(quote(value))
 }

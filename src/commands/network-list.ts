@@ -1,156 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small runtime: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3). This process runs
-// plugins with a name of trestle; other plugins come from CNI_PATH.
+// A network configuration as libcni reads it: a list of plugins (.conflist), or one plugin alone (.conf, .json). `lint`
+// prints every fault of it, other commands stop at the first. Sources: CNI spec 1.1.0, section 1, and
+// containernetworking/cni v1.3.1, libcni/conf.go.
 
-import { array, boolean, looseObject, record, string, type ZodType, type z } from 'zod'
-import { isErrorId } from '../catalogue/diagnosis.ts'
-import type { Verb } from '../cni/call.ts'
-import { CniError } from '../cni/errors.ts'
-import { parseConfig, parseObject } from '../cni/json.ts'
-import { type CniVersion, isSupported, supportedVersions } from '../cni/results.ts'
-import { ownTypes } from '../process/executable.ts'
-import { isExecutable, type Run, toolPath } from '../process/runner.ts'
+import { isPluginType } from '../cni/config-head.ts'
+import { isObject, type JsonObject, lookUp, parseConfig } from '../cni/json.ts'
+import { type CniVersion, supportedVersions } from '../cni/results.ts'
 import { failureOf } from './failure.ts'
-import { asOwn } from './own-type.ts'
-import { type Program, thisProgram } from './self.ts'
-
-/**
- * A network and the way to run it. `cniPath`: CNI_PATH. `own`: the source of plugins with a name of trestle: this
- * program, CNI_PATH as for a runtime, or CNI_PATH and else this program. `env`: of the plugins, beside CNI_* and PATH.
- */
-export interface Runtime {
-  readonly run: Run
-  readonly network: NetworkList
-  readonly cniPath: string
-  readonly own: 'this' | 'installed' | 'either'
-  readonly env?: Readonly<Record<string, string>>
-}
-
-/** The directories of plugins: the variable of cnitool, with its default. */
-export function pluginPath(): string {
-  return process.env['CNI_PATH'] || '/opt/cni/bin'
-}
-
-export interface Attachment {
-  readonly containerId: string
-  readonly netns: string
-  readonly ifName: string
-  readonly args?: readonly (readonly [string, string])[]
-  readonly capabilityArgs?: Readonly<Record<string, unknown>>
-}
-
-export class PluginError extends CniError {
-  readonly type: string
-
-  constructor(type: string, { code, id, message, details }: CniError) {
-    super(code, id, message, { details })
-    this.type = type
-  }
-}
-
-/** Runs ADD of every plugin, in order. Returns the last printed result. Throws the CniError of the first failure. */
-export async function addList(runtime: Runtime, attachment: Attachment): Promise<unknown> {
-  let prevResult: unknown
-  for (const conf of runtime.network.plugins) {
-    prevResult = JSON.parse(await call(runtime, { verb: 'ADD', conf, attachment, prevResult }))
-  }
-  return prevResult
-}
-
-/** Runs CHECK of every plugin, in order. Throws the CniError of the first failure. */
-export async function checkList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
-  for (const conf of runtime.network.plugins) await call(runtime, { verb: 'CHECK', conf, attachment, prevResult })
-}
-
-/** Runs DEL of every plugin, in reverse order. Throws the CniError of the first failure. */
-export async function delList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
-  for (const conf of runtime.network.plugins.toReversed()) {
-    await call(runtime, { verb: 'DEL', conf, attachment, prevResult })
-  }
-}
-
-/** Runs STATUS of every plugin, in order. Throws the CniError of the first plugin that is not ready. */
-export async function statusList(runtime: Runtime): Promise<void> {
-  for (const conf of runtime.network.plugins) await call(runtime, { verb: 'STATUS', conf })
-}
-
-/** A container's interface in a list of valid attachments: CNI spec 1.1.0, section 4 "GC". */
-export interface ValidAttachment {
-  readonly containerID: string
-  readonly ifname: string
-}
-
-/** Runs GC of every plugin, in order; a failure does not keep the others from theirs. Throws all failures. */
-export async function gcList(runtime: Runtime, valid: readonly ValidAttachment[]): Promise<void> {
-  const failures: unknown[] = []
-  for (const conf of runtime.network.plugins) {
-    await call(runtime, { verb: 'GC', conf, valid }).catch((error: unknown) => failures.push(error))
-  }
-  if (failures.length > 0) throw new AggregateError(failures)
-}
-
-/** The plugins of the list that have no program. */
-export function missingPlugins({ network, ...where }: Pick<Runtime, 'network' | keyof Where>): readonly string[] {
-  return network.plugins.filter((conf) => programOf(conf, where) === undefined).map((conf) => conf.type)
-}
-
-interface Call {
-  readonly verb: Verb
-  readonly conf: PluginConf
-  readonly attachment?: Attachment
-  readonly prevResult?: unknown
-  readonly valid?: readonly ValidAttachment[]
-}
-
-async function call(runtime: Runtime, { verb, conf, attachment, prevResult, valid }: Call): Promise<string> {
-  const program = programOf(conf, runtime)
-  if (program === undefined) {
-    const message = `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`
-    throw new PluginError(conf.type, failureOf('plugin-missing', message))
-  }
-  const capabilityArgs = attachment?.capabilityArgs ?? {}
-  // The process runs by its file's path, and cannot know the name of a link that the list uses.
-  const sent = program.isThis ? asOwn(conf) : conf
-  const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult, valid }))
-  const env = {
-    ...runtime.env,
-    PATH: toolPath(),
-    CNI_COMMAND: verb,
-    CNI_CONTAINERID: attachment?.containerId ?? '',
-    CNI_NETNS: attachment?.netns ?? '',
-    CNI_IFNAME: attachment?.ifName ?? '',
-    CNI_ARGS: (attachment?.args ?? []).map(([key, value]) => `${key}=${value}`).join(';'),
-    CNI_PATH: runtime.cniPath,
-    TRESTLE_ASKED_BY: 'hand',
-  }
-  const { code, stdout, stderr } = await runtime.run({ file: program.file, args: program.args, stdin, env })
-  if (code === 0) return stdout
-  const silent = () => failureOf('plugin-failed', `${conf.type} ${verb} printed no error`, { details: stderr })
-  throw new PluginError(conf.type, errorOf(stdout) ?? silent())
-}
-
-type Where = Pick<Runtime, 'cniPath' | 'own'>
-
-/** The program of a plugin. `isThis`: this one. */
-function programOf({ type }: PluginConf, { cniPath, own }: Where): (Program & { isThis?: true }) | undefined {
-  const mayBeThis = own !== 'installed' && ownTypes().includes(type)
-  const files = cniPath.split(':').map((directory) => `${directory}/${type}`)
-  const file = mayBeThis && own === 'this' ? undefined : files.find(isExecutable)
-  if (file !== undefined) return { file, args: [] }
-  return mayBeThis ? { ...thisProgram(), isThis: true } : undefined
-}
-
-/** A message of trestle ends with its id (cni/errors.ts, messageWithId). */
-function errorOf(stdout: string): CniError | undefined {
-  const { code, msg, details } = parseObject(stdout) ?? {}
-  if (typeof code !== 'number' || typeof msg !== 'string') return undefined
-  const [, message = msg, id = ''] = /^(.*) \[([a-z\d-]+)\]$/s.exec(msg) ?? []
-  const about = { details: typeof details === 'string' ? details : undefined }
-  return isErrorId(id) ? new CniError(code, id, message, about) : new CniError(code, 'plugin-refused', msg, about)
-}
-
-// A configuration list (.conflist) or a single configuration (.conf) as a runtime reads it: CNI spec
-// 1.1.0, section 1 "Network configuration format" and section 3 "Deriving request configuration".
+import { keyPathOf, type Step, shown } from './json-text.ts'
+import { nearestWord } from './nearest-word.ts'
 
 /** One plugin of a list, as written. */
 export interface PluginConf {
@@ -159,7 +17,7 @@ export interface PluginConf {
   readonly [key: string]: unknown
 }
 
-/** A network: its plugins in the order of ADD. */
+/** A network that can be called: its plugins in the order of ADD. */
 export interface NetworkList {
   readonly name: string
   readonly cniVersion: CniVersion
@@ -168,75 +26,201 @@ export interface NetworkList {
   readonly plugins: readonly PluginConf[]
 }
 
-/** A runtime's additions to a plugin's configuration for one call. */
-interface Injected {
-  readonly capabilityArgs?: Readonly<Record<string, unknown>>
-  readonly prevResult?: unknown
-  readonly valid?: readonly ValidAttachment[] | undefined
+/** A plugin with its place: the keys that lead to it, and the number in the list, from 0. */
+export interface PluginEntry {
+  readonly conf: JsonObject
+  readonly steps: readonly Step[]
+  readonly index: number
 }
 
-// Not `min`: zod checks the length of any value with a key `length`, which throws for some objects.
-const named = string().refine((text) => text !== '', 'empty')
-// Above all no path: a program outside of CNI_PATH (libcni pkg/invoke/find.go refuses a separator, too).
-const type = named.refine((text) => !/[/\\]|^\.\.?$/.test(text), 'no name of a plugin: it has a path')
-// null is absent, as in Go.
-const capabilities = record(string(), boolean())
-  .nullish()
-  .transform((given) => given ?? undefined)
-const plugin = looseObject({ type, capabilities })
-
-const head = {
-  name: named,
-  cniVersion: string().optional(),
-  cniVersions: array(string()).optional(),
-  disableCheck: boolean().optional(),
-  disableGC: boolean().optional(),
+/** `stops`: libcni does not load the file; or it loads it, and no call goes well. */
+export interface ListFault {
+  readonly id: string
+  readonly message: string
+  readonly steps: readonly Step[]
+  readonly cure?: string | undefined
+  readonly isAboutValue?: boolean
+  readonly stops: 'load' | 'call' | 'nothing'
 }
 
-const list = looseObject({ ...head, plugins: array(plugin).refine((plugins) => plugins.length > 0, 'no plugins') })
-const single = looseObject({ ...head, type })
+export interface ListRead {
+  /** Empty without one. */
+  readonly name: string
+  /** What the plugins get: the newest version that is known. */
+  readonly version: CniVersion | undefined
+  readonly disableCheck: boolean
+  readonly disableGc: boolean
+  /** False: the folder with the network's name may have further plugins. */
+  readonly isWhole: boolean
+  readonly plugins: readonly PluginEntry[]
+  readonly faults: readonly ListFault[]
+}
 
-/** A list from its text. Throws CniError 6 for invalid JSON, 7 for JSON that is no network configuration. */
+export type Form = 'list' | 'single'
+
+/** The form by the file's extension, or else by its keys. */
+export function formOf(file: string, root: JsonObject): Form {
+  if (file.endsWith('.conflist')) return 'list'
+  if (/\.(conf|json)$/.test(file)) return 'single'
+  return 'plugins' in root ? 'list' : 'single'
+}
+
+/** `hasFurther`: there are plugins in the folder of the network. The keys of a list match exactly, of one plugin without case. */
+export function readList(root: JsonObject, form: Form, hasFurther = false): ListRead {
+  const isList = form === 'list'
+  const get = (key: string): unknown => (isList ? root[key] : lookUp(root, key))
+  const name = get('name')
+  const version = readVersion(get('cniVersion'), isList ? root['cniVersions'] : undefined)
+  const { plugins, faults } = isList ? readPlugins(root, hasFurther) : readSingle(root)
+  return {
+    name: typeof name === 'string' ? name : '',
+    version: version.version,
+    disableCheck: isTrue(get('disableCheck')),
+    disableGc: isTrue(get('disableGC')),
+    isWhole: !isList || isTrue(root['loadOnlyInlinedPlugins']),
+    plugins,
+    faults: [...nameFaults(name, isList), ...version.faults, ...faults, ...plugins.flatMap(pluginFaults)],
+  }
+}
+
+/** libcni takes the words "true" and "false" for a switch as well. */
+function isTrue(value: unknown): boolean {
+  return String(value).toLowerCase() === 'true'
+}
+
+/** Throws CniError 6 for invalid JSON, 7 or 1 for JSON that is no network configuration. */
 export function readNetworkList(text: string): NetworkList {
   const root = parseConfig(text)
-  if ('plugins' in root) {
-    const found = checked(list, root)
-    return { ...headOf(found), plugins: found.plugins }
-  }
-  const found = checked(single, root)
-  return { ...headOf(found), plugins: [plugin.parse(found)] }
+  return callable(readList(root, 'plugins' in root ? 'list' : 'single'))
 }
 
-/** A plugin's stdin (section 3): its entry, with name and version of the list and the runtime's additions. */
-export function requestConf(network: NetworkList, conf: PluginConf, injected: Injected): Record<string, unknown> {
-  const wanted = Object.entries(injected.capabilityArgs ?? {}).filter(([name]) => conf.capabilities?.[name] === true)
-  return {
-    ...conf,
-    name: network.name,
-    cniVersion: network.cniVersion,
-    ...(wanted.length > 0 ? { runtimeConfig: Object.fromEntries(wanted) } : {}),
-    ...(injected.prevResult === undefined ? {} : { prevResult: injected.prevResult }),
-    // The second name is that of the specification's first text (containernetworking/cni#1101): libcni sends both.
-    ...(injected.valid && { 'cni.dev/valid-attachments': injected.valid, 'cni.dev/attachments': injected.valid }),
+/** The list, if calls can be made of it. Throws CniError 7, or 1 for an unknown version. */
+export function callable({ faults, version = '0.1.0', plugins, ...read }: ListRead): NetworkList {
+  const [first, ...others] = faults.filter(({ stops }) => stops !== 'nothing')
+  if (first?.id === 'cni-version-unknown') {
+    throw failureOf('version-unsupported', first.message, { details: `supported: ${supportedVersions.join(', ')}` })
   }
+  if (first !== undefined) {
+    const details = [first.cure, ...others.map(({ message }) => message)].filter(Boolean).join('\n')
+    throw failureOf('list-invalid', `this is no network configuration: ${first.message}`, { details })
+  }
+  const { name, disableCheck, disableGc } = read
+  return { name, cniVersion: version, disableCheck, disableGc, plugins: plugins.map(confOf) }
 }
 
-type Head = Pick<z.infer<typeof single>, keyof typeof head>
+export function confOf({ conf, steps }: PluginEntry): PluginConf {
+  const type = lookUp(conf, 'type')
+  if (isPluginType(type)) return { ...conf, type, capabilities: (lookUp(conf, 'capabilities') ?? undefined) as never }
+  const message = `${keyPathOf([...steps, 'type'])}: ${shown(type)} is no name of a plugin: it has a path`
+  throw failureOf('list-invalid', `this is no network configuration: ${message}`)
+}
 
-function headOf({ name, cniVersion, cniVersions, disableCheck, disableGC }: Head): Omit<NetworkList, 'plugins'> {
-  const newest = supportedVersions.findLast((version) => cniVersion === version || cniVersions?.includes(version))
-  // libcni takes the oldest version when the list has none (cni pkg/version, ConfigDecoder).
-  const version = newest ?? cniVersion ?? '0.1.0'
-  if (!isSupported(version))
-    throw failureOf('version-unsupported', `cniVersion "${version}" is not supported`, {
-      details: `supported: ${supportedVersions.join(', ')}`,
+function nameFaults(name: unknown, isList: boolean): readonly ListFault[] {
+  const id = 'name-missing'
+  if (name === undefined || name === null || name === '') {
+    const isLoaded = name === '' || !isList
+    const steps = name === '' ? ['name'] : []
+    return [{ id, message: 'the network has no name', steps, stops: isLoaded ? 'call' : 'load' }]
+  }
+  if (typeof name !== 'string')
+    return [{ id, message: `name: ${shown(name)} is no text`, steps: ['name'], stops: 'load' }]
+  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return []
+  const message = `name: ${shown(name)} has characters that are not allowed`
+  const cure = 'use letters, digits, _, . and -; the first is a letter or digit'
+  return [{ id: 'name-invalid', message, cure, steps: ['name'], stops: 'call' }]
+}
+
+/** libcni takes the oldest version when the list has none (cni pkg/version, ConfigDecoder). */
+function readVersion(one: unknown, many: unknown): { version?: CniVersion; faults: readonly ListFault[] } {
+  const named = Array.isArray(many) ? many : []
+  const newest = supportedVersions.findLast((version) => one === version || named.includes(version))
+  if (newest !== undefined) return { version: newest, faults: [] }
+  if (one === undefined || one === null || one === '') {
+    const message = 'there is no cniVersion: it counts as 0.1.0'
+    return { version: '0.1.0', faults: [{ id: 'cni-version-missing', message, steps: [], stops: 'nothing' }] }
+  }
+  const steps = ['cniVersion']
+  if (typeof one !== 'string') {
+    return { faults: [{ id: 'wrong-type', message: `cniVersion: ${shown(one)} is no text`, steps, stops: 'load' }] }
+  }
+  const longer = supportedVersions.find((known) => known.startsWith(`${one}.`))
+  const meant = longer ?? nearestWord(one, supportedVersions)
+  const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+  const message = `cniVersion: ${shown(one)} is no version of CNI${hint}`
+  return { faults: [{ id: 'cni-version-unknown', message, steps, isAboutValue: true, stops: 'call' }] }
+}
+
+type Plugins = Pick<ListRead, 'plugins' | 'faults'>
+
+function readPlugins({ plugins, ...root }: JsonObject, hasFurther: boolean): Plugins {
+  const missing = (message: string, cure?: string): Plugins => {
+    return { plugins: [], faults: [{ id: 'plugins-missing', message, cure, steps: ['plugins'], stops: 'load' }] }
+  }
+  if (plugins === undefined) {
+    if (hasFurther) return { plugins: [], faults: [] }
+    const isSingle = lookUp(root, 'type') !== undefined
+    if (!isSingle) return missing("no 'plugins' key")
+    return missing('this is one plugin, not a list of them', 'rename the file to .conf, or add "plugins"')
+  }
+  if (!Array.isArray(plugins)) return missing(`plugins: ${shown(plugins)} is no list`, 'use "plugins": [ { … } ]')
+  if (plugins.length === 0) return missing('plugins: the list is empty')
+  const entries: PluginEntry[] = []
+  const faults: ListFault[] = []
+  for (const [index, conf] of plugins.entries()) {
+    const steps = ['plugins', index]
+    const message = `plugins[${index}]: ${shown(conf)} is no object`
+    if (isObject(conf)) entries.push({ conf, steps, index })
+    else faults.push({ id: 'wrong-type', message, cure: 'use { … }', steps, stops: 'load' })
+  }
+  return { plugins: entries, faults }
+}
+
+function readSingle(root: JsonObject): Plugins {
+  if (lookUp(root, 'plugins') === undefined) return { plugins: [{ conf: root, steps: [], index: 0 }], faults: [] }
+  const message = 'this is a list of plugins, and the file is not named .conflist'
+  const { plugins } = readPlugins(root, false)
+  return { plugins, faults: [{ id: 'list-in-conf', message, steps: ['plugins'], stops: 'load' }] }
+}
+
+/** Why Go's decoder or libcni refuses one plugin. */
+function pluginFaults({ conf, steps }: PluginEntry): readonly ListFault[] {
+  const faults: ListFault[] = []
+  const wrong = (key: string, value: unknown, what: string, cure?: string) => {
+    const at = [...steps, ...key.split('.')]
+    const message = `${keyPathOf(at)}: ${shown(value)} is ${what}`
+    faults.push({ id: 'wrong-type', message, cure, steps: at, isAboutValue: true, stops: 'load' })
+  }
+  const type = lookUp(conf, 'type') ?? ''
+  if (typeof type !== 'string') {
+    faults.push({
+      id: 'type-missing',
+      message: `type: ${shown(type)} is no text`,
+      steps: [...steps, 'type'],
+      stops: 'load',
     })
-  return { name, cniVersion: version, disableCheck: disableCheck ?? false, disableGc: disableGC ?? false }
-}
-
-function checked<T>(schema: ZodType<T>, root: unknown): T {
-  const parsed = schema.safeParse(root)
-  if (parsed.success) return parsed.data
-  const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
-  throw failureOf('list-invalid', `this is no network configuration: ${lines[0]}`, { details: lines.join('\n') })
+  } else if (type === '') {
+    const meant = Object.keys(conf).find((key) => key !== 'type' && nearestWord(key, ['type']) !== undefined)
+    const found = { id: 'type-missing', message: 'the plugin has no type', stops: 'load' } as const
+    if (meant === undefined) faults.push({ ...found, steps })
+    else faults.push({ ...found, cure: `write "type" for ${shown(meant)}`, steps: [...steps, meant] })
+  }
+  for (const key of steps.length === 0 ? [] : ['name', 'cniVersion']) {
+    const value = lookUp(conf, key) ?? ''
+    if (typeof value !== 'string') wrong(key, value, 'no text')
+  }
+  for (const key of ['ipam', 'dns']) {
+    const value = lookUp(conf, key) ?? {}
+    if (!isObject(value)) wrong(key, value, 'not an object')
+  }
+  const capabilities = lookUp(conf, 'capabilities') ?? {}
+  if (!isObject(capabilities)) wrong('capabilities', capabilities, 'not an object', 'use { "portMappings": true }')
+  else {
+    for (const [name, value] of Object.entries(capabilities)) {
+      if (typeof value === 'boolean') continue
+      const at = [...steps, 'capabilities', name]
+      const message = `${keyPathOf(at)}: ${shown(value)} is not true or false`
+      faults.push({ id: 'wrong-type', message, cure: 'use true or false, without quotes', steps: at, stops: 'load' })
+    }
+  }
+  return faults
 }

@@ -3,7 +3,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../src/commands/network-list.ts'
+import { readNetworkList } from '../../src/commands/network-list.ts'
+import { requestConf } from '../../src/commands/plugin-runtime.ts'
 import { readConfig } from '../../src/config/read-config.ts'
 import { callOf } from './call.ts'
 

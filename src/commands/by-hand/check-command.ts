@@ -3,8 +3,8 @@
 
 import { type Command, exitCode, type Input, UsageError } from '../command.ts'
 import { failureOf } from '../failure.ts'
-import { checkList, statusList } from '../network-list.ts'
 import { print } from '../output.ts'
+import { checkList, statusList } from '../plugin-runtime.ts'
 import { requireRoot } from '../self.ts'
 import { confOption, ifNameOption, networkAndPod } from './asked.ts'
 import { attachedBy } from './attached.ts'

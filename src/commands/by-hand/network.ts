@@ -2,15 +2,14 @@
 // The network that a person names: of the configuration directory, as cnitool finds it (libcni/conf.go,
 // LoadNetworkConf), or of a file. A broken file stops cnitool; here it is passed over, and named if nothing is found.
 
-import { readFileSync } from 'node:fs'
-import { basename, dirname, extname, join } from 'node:path'
+import { extname, join } from 'node:path'
 import { oneLine, toCniError } from '../../cni/errors.ts'
-import { parseObject } from '../../cni/json.ts'
-import { filesIn, loadFile, pluginFilesOf } from '../config-directory.ts'
+import { parseConfig } from '../../cni/json.ts'
+import { filesIn, furtherPlugins } from '../config-directory.ts'
 import { failureOf } from '../failure.ts'
 import { readFileAs } from '../input-file.ts'
 import { nearestWord } from '../nearest-word.ts'
-import { type NetworkList, readNetworkList } from '../network-list.ts'
+import { callable, type NetworkList, readList } from '../network-list.ts'
 
 /** A network configuration. `config`: its text as a list, which libcni's cache keeps. */
 export interface Network {
@@ -77,35 +76,19 @@ export function networkOfFile(file: string): Network {
   return readFileAs(file, (text) => networkOf(file, text))
 }
 
+/** What libcni's cache keeps is a list: one plugin becomes one, and plugins of the network's folder come behind its own. */
 function networkOf(file: string, text: string): Network {
-  const config = asList(file, text)
-  const list = readNetworkList(config)
-  requireFileName(list.name)
-  return { file, list, config }
-}
-
-/** The name becomes part of a file's name, by the rule of libcni (pkg/utils/utils.go, ValidateNetworkName). */
-function requireFileName(name: string): void {
-  if (/^[a-zA-Z0-9][\w.-]*$/.test(name)) return
-  const details = 'use letters, digits, _, . and -; the first is a letter or digit'
-  throw failureOf('network-name-invalid', `the network's name ${JSON.stringify(name)} is not usable`, { details })
-}
-
-/**
- * The configuration as a list: a single plugin becomes one, and plugins in the folder of the network's name come behind
- * those of the list (CNI spec 1.1.0, section 1).
- */
-function asList(file: string, text: string): string {
-  const isList = extname(basename(file)) === '.conflist'
-  const further = isList ? pluginFilesOf(dirname(file), loadFile(file, text)) : []
-  const root = parseObject(text)
-  // The reader of lists refuses it.
-  if (root === undefined) return text
-  if (further.length > 0) {
-    const inline = Array.isArray(root['plugins']) ? (root['plugins'] as readonly unknown[]) : []
-    const plugins = [...inline, ...further.map((each) => JSON.parse(readFileSync(each, 'utf8')) as unknown)]
-    return JSON.stringify({ ...root, plugins, loadOnlyInlinedPlugins: true })
-  }
-  if ('plugins' in root || !('type' in root)) return text
-  return JSON.stringify({ cniVersion: root['cniVersion'], name: root['name'], plugins: [root] })
+  const root = parseConfig(text)
+  const isList = file.endsWith('.conflist') || 'plugins' in root
+  const further = furtherPlugins(file, readList(root, isList ? 'list' : 'single'))
+  const broken = further.find(({ problem }) => problem !== undefined)
+  if (broken !== undefined) throw failureOf('list-invalid', `${broken.file}: ${broken.problem}`)
+  const read = readList(root, isList ? 'list' : 'single', further.length > 0)
+  const behind = further.map(({ conf = {} }, index) => ({ conf, steps: [], index }))
+  const list = callable({ ...read, plugins: [...read.plugins, ...behind] })
+  if (isList && further.length === 0) return { file, list, config: text }
+  const head = isList
+    ? { ...root, loadOnlyInlinedPlugins: true }
+    : { cniVersion: root['cniVersion'], name: root['name'] }
+  return { file, list, config: JSON.stringify({ ...head, plugins: list.plugins }) }
 }

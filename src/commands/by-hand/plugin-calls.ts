@@ -11,8 +11,9 @@ import { exitCode, type Input } from '../command.ts'
 import { recognise } from '../explain/recognise.ts'
 import { failureOf } from '../failure.ts'
 import { findingOf, findingText } from '../findings.ts'
-import { missingPlugins, type NetworkList, PluginError, pluginPath, type Runtime } from '../network-list.ts'
+import type { NetworkList } from '../network-list.ts'
 import { print } from '../output.ts'
+import { missingPlugins, PluginError, pluginPath, type Runtime } from '../plugin-runtime.ts'
 
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000

@@ -5,13 +5,20 @@
 
 import { extname } from 'node:path'
 import { oneLine } from '../../cni/errors.ts'
-import { byBytes, type Loaded, type NotLoaded } from '../config-directory.ts'
+import { byBytes } from '../config-directory.ts'
 import type { RuntimeName } from '../runtimes/ask-runtime.ts'
+
+/** A file that loads. `types`: of its plugins, in order. */
+export interface Loaded {
+  readonly name: string
+  readonly version: string
+  readonly types: readonly string[]
+}
 
 /** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
 export interface Candidate {
   readonly name: string
-  readonly load: Loaded | NotLoaded
+  readonly load: Loaded | { readonly problem: string }
   readonly programProblem?: string | undefined
 }
 

@@ -5,9 +5,10 @@
 import { formatCidr, includes, networkOf, overlaps, parseAddress, parseCidr } from '../../cni/addresses.ts'
 import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import type { Mode, OwnConf } from '../../config/network-conf.ts'
+import { keyPathOf, shown } from '../json-text.ts'
 import { nearestWord } from '../nearest-word.ts'
-import { type Found, keyPathOf, shown } from './finding.ts'
-import type { PluginEntry } from './list.ts'
+import type { PluginEntry } from '../network-list.ts'
+import type { Found } from './finding.ts'
 
 /** Of a plugin that ADD takes. */
 export function contradictionsOf({ conf: written, steps }: PluginEntry, conf: OwnConf): readonly Found[] {
@@ -79,29 +80,13 @@ const conventional = [
 /** Of a plugin of any type: capabilities that no runtime sends, and what only a runtime may say. */
 export function runtimeKeys({ conf, steps }: PluginEntry): readonly Found[] {
   const found: Found[] = []
-  const declared = lookUp(conf, 'capabilities') ?? {}
-  if (!isObject(declared)) {
-    const at = [...steps, 'capabilities']
-    const message = `${keyPathOf(at)}: ${shown(declared)} is not an object`
-    found.push({ id: 'wrong-type', message, cure: 'use { "portMappings": true }', steps: at, isAboutValue: true })
-  }
-  for (const [name, value] of Object.entries(asObject(declared))) {
-    const at = [...steps, 'capabilities', name]
-    if (typeof value !== 'boolean') {
-      const cure = 'use true or false, without quotes'
-      found.push({
-        id: 'wrong-type',
-        message: `${keyPathOf(at)}: ${shown(value)} is not true or false`,
-        cure,
-        steps: at,
-      })
-    } else if (!conventional.includes(name)) {
-      const meant = nearestWord(name, conventional)
-      const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
-      const cure = meant === undefined ? undefined : `write "${meant}"`
-      const message = `no runtime sends the capability ${shown(name)}${hint}`
-      found.push({ id: 'capability-unknown', message, cure, steps: at })
-    }
+  for (const [name, value] of Object.entries(asObject(lookUp(conf, 'capabilities')))) {
+    if (typeof value !== 'boolean' || conventional.includes(name)) continue
+    const meant = nearestWord(name, conventional)
+    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+    const cure = meant === undefined ? undefined : `write "${meant}"`
+    const message = `no runtime sends the capability ${shown(name)}${hint}`
+    found.push({ id: 'capability-unknown', message, cure, steps: [...steps, 'capabilities', name] })
   }
   for (const key of ['runtimeConfig', 'prevResult']) {
     if (isHollow(conf[key])) continue

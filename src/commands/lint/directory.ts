@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory of configurations as the runtimes see it: every file, and the file that each runtime uses.
 
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, join } from 'node:path'
-import {
-  filesIn,
-  isConfigurationName,
-  type Loaded,
-  loadFile,
-  type NotLoaded,
-  pluginFilesOf,
-} from '../config-directory.ts'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { filesIn, isConfigurationName, readConfigurationFile } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import type { NodeRuntime } from '../runtimes/node-runtimes.ts'
-import { type Candidate, isHere, type Prediction, predict } from './choice.ts'
+import { type Candidate, isHere, type Loaded, type Prediction, predict } from './choice.ts'
 import { overlapOf, subnetsOf } from './contradictions.ts'
 import { type FileLint, lintText } from './file.ts'
 import { findingIn } from './finding.ts'
@@ -85,54 +78,26 @@ function unreadable(directory: string): Finding {
 
 function lookAt(directory: string, name: string, programs: Programs): LookedAt {
   const file = join(directory, name)
-  const read = textOf(file)
+  const read = readConfigurationFile(file)
   if ('problem' in read) {
-    const lint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem })] }
+    const lint = { file, types: [], findings: [findingIn(file, { id: 'file-unreadable', message: read.problem })] }
     return { lint, candidate: { name, load: read }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
-  const loaded = loadFile(name, read.text)
-  const folder = pluginFilesOf(directory, loaded)
-  const load =
-    'problem' in loaded ? loaded : withFolder({ ...loaded, version: lint.list?.version ?? loaded.version }, folder)
-  const findings = folder.length === 0 ? lint.findings : lint.findings.filter(({ id }) => id !== 'plugins-missing')
-  return { lint: { ...lint, findings }, candidate: { name, load, programProblem: programProblem(load, programs) } }
+  return { lint, candidate: candidateOf(name, lint, programs) }
 }
 
-/** A runtime reads a file of any size; a configuration of this size is a mistake. */
-const longestBytes = 1024 * 1024
-
-function textOf(file: string): { readonly text: string } | (NotLoaded & { readonly isDenied?: true }) {
-  try {
-    const stat = statSync(file)
-    if (!stat.isFile()) return { problem: `it is ${stat.isDirectory() ? 'a directory' : 'no regular file'}` }
-    if (stat.size > longestBytes) return { problem: `it has ${stat.size} bytes` }
-    return { text: readFileSync(file, 'utf8') }
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EACCES' || code === 'EPERM') return { problem: 'permission denied', isDenied: true }
-    return { problem: code === 'ENOENT' ? 'it is a link to nothing' : message }
-  }
-}
-
-/** With the plugins of the network's folder. */
-function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded {
-  const types = [...load.types]
-  for (const file of files) {
-    const read = textOf(file)
-    const plugin = 'problem' in read ? read : loadFile(file, read.text)
-    if ('problem' in plugin) return { problem: `${load.name}/${basename(file)}: ${plugin.problem}` }
-    types.push(...plugin.types)
-  }
-  return types.length > 0 ? { ...load, types } : { problem: "no 'plugins' key, and no plugin configs found" }
+function candidateOf(name: string, { list, types, problem }: FileLint, programs: Programs): Candidate {
+  if (problem !== undefined || list === undefined) return { name, load: { problem: problem ?? 'it is no object' } }
+  const load = { name: list.name, version: list.version ?? '0.1.0', types }
+  return { name, load, programProblem: programProblem(load, programs) }
 }
 
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
-function programProblem(load: Loaded | NotLoaded, programs: Programs): string | undefined {
+function programProblem({ types, version }: Loaded, programs: Programs): string | undefined {
   if (programs.absence !== undefined) return programs.absence
-  if ('problem' in load) return undefined
-  for (const type of load.types) {
-    const problem = programs.problemOf(type, load.version || '0.1.0')
+  for (const type of types) {
+    const problem = programs.problemOf(type, version)
     if (problem !== undefined) return problem.message
   }
   return undefined

@@ -3,30 +3,36 @@
 
 import { ownType } from '../../cni/call.ts'
 import { toCniError } from '../../cni/errors.ts'
-import { asObject, isObject, lookUp, parseConfig } from '../../cni/json.ts'
+import { asObject, defined, isObject, lookUp, parseConfig } from '../../cni/json.ts'
 import type { Mode } from '../../config/network-conf.ts'
+import { furtherPlugins } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
-import { readJsonText } from '../json-text.ts'
-import { nearestWord } from '../nearest-word.ts'
+import { readJsonText, shown } from '../json-text.ts'
+import { formOf, type ListRead, type PluginEntry, readList } from '../network-list.ts'
 import { recordKeyOf } from '../record/record-settings.ts'
 import { contradictionsOf, keysWithoutEffect, runtimeKeys } from './contradictions.ts'
-import { type Found, findingAt, findingAtKey, findingIn, type Source, shown } from './finding.ts'
-import { formOf, type ListRead, type PluginEntry, readList } from './list.ts'
+import { type Found, findingAt, findingAtKey, findingIn, type Source } from './finding.ts'
+import { faultyListKeys } from './list-keys.ts'
 import { refusedOnNode } from './node.ts'
 import { lintIpamRole, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 
-/** `list` is absent if the file is not a JSON object. */
+/** `list` is absent if the file is not a JSON object. `problem`: why libcni does not load it. */
 export interface FileLint {
   readonly file: string
   readonly findings: readonly Finding[]
   readonly list?: ListRead
+  /** Of the plugins, in order, with those of the network's folder. */
+  readonly types: readonly string[]
+  readonly problem?: string
 }
 
 /** `file` is the name of the text; its extension selects the form. */
 export function lintText(file: string, text: string, programs: Programs): FileLint {
+  const without = { file, types: [] }
   if (text.trim() === '') {
-    return { file, findings: [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })] }
+    const findings = [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })]
+    return { ...without, findings, problem: 'it is not JSON' }
   }
   const json = readJsonText(text)
   const faults = json.problems.map((problem) => findingAt(file, text, { id: 'json-syntax', ...problem }))
@@ -34,10 +40,11 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   if (!isObject(root)) {
     const message = typeof root === 'string' ? root : 'it is no JSON object'
     const notObject = findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })
-    return { file, findings: faults.length > 0 ? faults : [notObject] }
+    const problem = faults.length > 0 ? 'it is not JSON' : 'it is no object'
+    return { ...without, findings: faults.length > 0 ? faults : [notObject], problem }
   }
   const source = { file, text, root, json }
-  const { list, found } = lintSource(source, programs)
+  const { list, found, types, problem } = lintSource(source, programs)
   // Behind a fault of syntax a key may only seem to be absent.
   const certain = faults.length === 0 ? found : found.filter(({ id, isAbsence }) => !isAbsence && !/-missing$/.test(id))
   const twice = json.duplicates.map(({ offset, name }) => {
@@ -45,7 +52,8 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   })
   const all = [...faults, ...twice, ...certain.map((each) => findingAtKey(source, each))]
   const sorted = all.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
-  return { file, findings: [...sorted, ...unchecked(file, programs)], list }
+  const findings = [...sorted, ...unchecked(file, programs)]
+  return { file, findings, list, types, ...defined({ problem: faults.length > 0 ? 'it is not JSON' : problem }) }
 }
 
 /** The object of a JSON text, or what a call would answer to it. */
@@ -63,18 +71,35 @@ function unchecked(file: string, { absence }: Programs): readonly Finding[] {
   return [findingIn(file, { id: 'bin-dir-missing', message })]
 }
 
-function lintSource(source: Source, programs: Programs): { list: ListRead; found: readonly Found[] } {
-  const list = readList(source, formOf(source.file, source.root))
-  const isName = list.name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(list.name)
-  const head = { name: isName ? (list.name ?? '') : 'unnamed', version: list.version ?? '1.1.0' } as const
+interface SourceLint extends Pick<FileLint, 'types'> {
+  readonly list: ListRead
+  readonly found: readonly Found[]
+  readonly problem: string | undefined
+}
+
+function lintSource({ file, root }: Source, programs: Programs): SourceLint {
+  const form = formOf(file, root)
+  const further = furtherPlugins(file, readList(root, form))
+  const list = readList(root, form, further.length > 0)
+  const isName = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(list.name)
+  const head = { name: isName ? list.name : 'unnamed', version: list.version ?? '1.1.0' } as const
   const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, programs))
-  return { list, found: [...list.found, ...ofPlugins, ...twoOfAKind(list.plugins, programs)] }
+  const own = [...(form === 'list' ? faultyListKeys(root) : []), ...ofPlugins, ...twoOfAKind(list.plugins, programs)]
+  // What libcni refuses, trestle refuses as well.
+  const isSaid = ({ steps = [] }: Found) => list.faults.some((fault) => fault.steps.join() === steps.join())
+  const broken = further.find(({ problem }) => problem !== undefined)
+  return {
+    list,
+    found: [...list.faults, ...own.filter((each) => each.id !== 'invalid-value' || !isSaid(each))],
+    types: [...list.plugins, ...further].map(({ conf = {} }) => String(lookUp(conf, 'type'))),
+    problem: broken ? `${broken.file}: ${broken.problem}` : list.faults.find(({ stops }) => stops === 'load')?.message,
+  }
 }
 
 function lintPlugin(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
   const { conf, steps } = entry
   const type = lookUp(conf, 'type')
-  if (typeof type !== 'string' || type === '') return [typeMissing(entry, type)]
+  if (typeof type !== 'string' || type === '') return []
   const isOwn = programs.isOwn(type)
   const { wrap, answer } = (isOwn ? recordKeyOf(conf) : undefined) ?? {}
   const found = [...programProblems(entry, type, { version: head.version, programs }), ...runtimeKeys(entry)]
@@ -87,16 +112,6 @@ function lintPlugin(entry: PluginEntry, head: NetworkHead, programs: Programs): 
     return [...found, { id: 'record-stands-in', message, severity, steps: [...steps, 'record'] }]
   }
   return [...found, ...(isOwn ? lintOwn(entry, head, programs) : lintOther(entry, type, { head, programs }))]
-}
-
-function typeMissing({ conf, steps }: PluginEntry, type: unknown): Found {
-  const id = 'type-missing'
-  if (type !== undefined && type !== '')
-    return { id, message: `type: ${shown(type)} is no text`, steps: [...steps, 'type'] }
-  const meant = Object.keys(conf).find((key) => key !== 'type' && nearestWord(key, ['type']) !== undefined)
-  if (meant === undefined) return { id, message: 'the plugin has no type', steps }
-  const cure = `write "type" for ${shown(meant)}`
-  return { id, message: 'the plugin has no type', cure, steps: [...steps, meant] }
 }
 
 function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {

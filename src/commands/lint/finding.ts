@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings with their places in the text of a file.
 
-import { keyPathText, printable, quote } from '../../cni/errors.ts'
 import { defined } from '../../cni/json.ts'
 import { type Finding, findingOf as published } from '../findings.ts'
 import { type JsonText, positionOf, type Step } from '../json-text.ts'
@@ -55,13 +54,4 @@ function excerptOf(text: string, line: number, column: number): [string, string]
   const shown = whole.slice(from, from + widest).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '?')
   const indent = shown.slice(0, column - 1 - from).replace(/[^\t]/g, ' ')
   return [shown, `${indent.padEnd(column - 1 - from)}^`]
-}
-
-/** `plugins[0].ipam.subnet`, control characters escaped. */
-export function keyPathOf(steps: readonly Step[]): string {
-  return printable(keyPathText(steps)).replaceAll('\n', '\\n')
-}
-
-export function shown(value: unknown): string {
-  return printable(quote(value))
 }

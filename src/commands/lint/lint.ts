@@ -6,7 +6,7 @@ import { dirname, extname } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/errors.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
-import { isConfigurationName, loadFile, pluginFilesOf } from '../config-directory.ts'
+import { isConfigurationName } from '../config-directory.ts'
 import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { readInputText } from '../input-file.ts'
@@ -107,9 +107,7 @@ export function look(name: string | undefined, runtimes: readonly NodeRuntime[],
 function lookAtFile(name: string, programs: Programs): Linted {
   const text = readInputText(name)
   const { findings } = lintText(name, text, programs)
-  const hasFolder = name.endsWith('.conflist') && pluginFilesOf(dirname(name), loadFile(name, text)).length > 0
-  const all = hasFolder ? findings.filter(({ id }) => id !== 'plugins-missing') : findings
-  return { files: [name], findings: all, directories: [], couldNotLook: false, node: [] }
+  return { files: [name], findings, directories: [], couldNotLook: false, node: [] }
 }
 
 interface About {

@@ -13,9 +13,9 @@ import { toolPath } from '../../process/runner.ts'
 import { isDead, readNetwork, recordsOf } from '../../state/records.ts'
 import { decideNetwork } from '../../verbs/decide-network.ts'
 import { orElse } from '../if-there.ts'
+import type { PluginEntry } from '../network-list.ts'
 import { asOwn } from '../own-type.ts'
 import type { Found } from './finding.ts'
-import type { PluginEntry } from './list.ts'
 import type { NetworkHead } from './own-plugin.ts'
 
 export type NodeLinks = ReadonlyMap<string, ObservedLink>

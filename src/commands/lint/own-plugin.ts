@@ -13,9 +13,9 @@ import { readConfig } from '../../config/read-config.ts'
 import { schemas } from '../../config/schema.ts'
 import { withoutUnreadArgs } from '../../features/tuning.ts'
 import type { Step } from '../json-text.ts'
+import type { PluginEntry } from '../network-list.ts'
 import { asOwn } from '../own-type.ts'
 import type { Found } from './finding.ts'
-import type { PluginEntry } from './list.ts'
 import { unknownKeys } from './unknown-keys.ts'
 
 /** Name and version of the list. */

@@ -10,9 +10,10 @@ import { isPluginType } from '../../cni/config-head.ts'
 import { parseObject } from '../../cni/json.ts'
 import { isExecutable } from '../../process/runner.ts'
 import { namesIfThere } from '../if-there.ts'
+import { shown } from '../json-text.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { isOwnType } from '../own-type.ts'
-import { type Found, shown } from './finding.ts'
+import type { Found } from './finding.ts'
 import type { NodeLinks } from './node.ts'
 
 const versionTimeoutMs = 5000

@@ -4,8 +4,9 @@
 import type { KeyShape } from '../../cni/fields.ts'
 import { isObject } from '../../cni/json.ts'
 import type { Step } from '../json-text.ts'
+import { keyPathOf } from '../json-text.ts'
 import { nearestWord } from '../nearest-word.ts'
-import { type Found, keyPathOf } from './finding.ts'
+import type { Found } from './finding.ts'
 
 /** Whether a key is a common form of a comment. */
 export function isRemark(key: string): boolean {

@@ -6,7 +6,7 @@ import { isErrorId } from '../../catalogue/diagnosis.ts'
 import { familyOf } from '../../cni/addresses.ts'
 import { messageWithId, toCniError } from '../../cni/errors.ts'
 import { atLeast, isSupported, type ResultIp, readResult } from '../../cni/results.ts'
-import { type Attachment, addList, delList, type Runtime } from '../network-list.ts'
+import { type Attachment, addList, delList, type Runtime } from '../plugin-runtime.ts'
 import { type Holder, podPort, startHolder } from './ends.ts'
 
 /** The names of the pods in a report; the ends of their container ids. */

@@ -12,8 +12,9 @@ import { type Run, runnerUntil } from '../../process/runner.ts'
 import { exitCode } from '../command.ts'
 import { findingOf, painted } from '../findings.ts'
 import { namesIfThere } from '../if-there.ts'
-import { checkList, delList, type NetworkList, statusList } from '../network-list.ts'
+import type { NetworkList } from '../network-list.ts'
 import { type Output, print } from '../output.ts'
+import { checkList, delList, statusList } from '../plugin-runtime.ts'
 import { podPort, startHolder } from '../probe/ends.ts'
 import {
   addPod,

@@ -2,7 +2,8 @@
 // Configuration lists as a runtime reads them.
 
 import { describe, expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../../src/commands/network-list.ts'
+import { readNetworkList } from '../../../src/commands/network-list.ts'
+import { requestConf } from '../../../src/commands/plugin-runtime.ts'
 import { errorOf, lineOf } from './call.ts'
 
 const list = (more: object) => JSON.stringify({ name: 'n', cniVersion: '1.0.0', plugins: [{ type: 'a' }], ...more })
@@ -28,13 +29,13 @@ describe('readNetworkList', () => {
 
   it.each([
     ['{"name": }', /^\(6\) .*not valid JSON/],
-    [list({ name: '' }), /^\(7\) this is no network configuration: name/],
+    [list({ name: '' }), /^\(7\) this is no network configuration: the network has no name/],
     [list({ plugins: [] }), /^\(7\) .*plugins/],
     [list({ plugins: { length: [{ toString: 1 }] } }), /^\(7\) .*plugins/],
     [list({ name: { length: [{ toString: 1 }] } }), /^\(7\) .*name/],
-    [list({ plugins: [{}] }), /^\(7\) .*plugins.0.type/],
-    [list({ plugins: [{ type: '../../run/evil' }] }), /^\(7\) .*plugins.0.type: no name of a plugin/],
-    [list({ cniVersion: '7.0.0' }), /^\(1\) cniVersion "7.0.0" is not supported/],
+    [list({ plugins: [{}] }), /^\(7\) .*the plugin has no type/],
+    [list({ plugins: [{ type: '../../run/evil' }] }), /^\(7\) .*plugins\[0\].type: .* is no name of a plugin/],
+    [list({ cniVersion: '7.0.0' }), /^\(1\) cniVersion: "7.0.0" is no version of CNI/],
   ])('refuses %s', (text, message) => {
     expect(lineOf(errorOf(() => readNetworkList(text)))).toMatch(message)
   })

@@ -4,8 +4,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { CniError } from '../../../../src/cni/errors.ts'
-import type { PluginEntry } from '../../../../src/commands/lint/list.ts'
 import { readOwn } from '../../../../src/commands/lint/own-plugin.ts'
+import type { PluginEntry } from '../../../../src/commands/network-list.ts'
 import { readConfig } from '../../../../src/config/read-config.ts'
 import { callOf } from '../call.ts'
 
