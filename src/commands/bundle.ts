@@ -80,7 +80,8 @@ function write(file: string, data: Buffer): void {
   }
 }
 
-function unwritable(file: string, cause: unknown): CniError {
+/** The error for a file of a person that cannot be written. */
+export function unwritable(file: string, cause: unknown): CniError {
   const { code, message } = cause as NodeJS.ErrnoException
   const details = code === 'EEXIST' ? 'name a file that is not there yet' : 'name a file that can be written'
   return failureOf('output-unwritable', `cannot write ${file}: ${code ?? message}`, { details, cause })
@@ -104,10 +105,11 @@ async function readParts(input: Input): Promise<readonly Part[]> {
     ['last.txt', 'the newest failed call with its cause', own('last')],
     ['records.txt', 'the calls that were kept or recorded', own('record', 'list')],
     ['links.txt', 'the links and addresses of the node', ['ip', '-d', 'address', 'show']],
-    ['routes.txt', 'the routes of all tables', ['ip', 'route', 'show', 'table', 'all']],
+    ['routes.txt', 'the routes of all tables', ['ip', '-4', 'route', 'show', 'table', 'all']],
+    ['ip-rules.txt', 'which table is asked first', ['ip', 'rule', 'show']],
     ['routes6.txt', 'the same for IPv6', ['ip', '-6', 'route', 'show', 'table', 'all']],
     ['nft.txt', 'all rules: another table may drop what trestle accepts', ['nft', 'list', 'ruleset']],
-    ['state.txt', 'the files of the state directory', ['ls', '-lR', stateRoot()]],
+    ['state.txt', 'a listing of the state directory', ['ls', '-lR', stateRoot()]],
   ]
   return await withProgress(input.isJson, async (progress) => {
     const parts: Part[] = []

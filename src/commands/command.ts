@@ -202,7 +202,7 @@ export function overview(commands: readonly Command[]): string {
 
 export function commandHelp(command: Command): string {
   return [
-    `usage: trestle ${usageOf(command)} [options]`,
+    `usage: trestle ${command.startsProgram ? `${command.name} [options] ${command.words}` : `${usageOf(command)} [options]`}`,
     '',
     command.description,
     '',

@@ -98,6 +98,6 @@ export function countOf(findings: readonly Finding[], severity: Severity): numbe
 }
 
 /** A number with its word: `1 error`, `2 errors`. */
-export function counted(number: number, word: string): string {
-  return `${number} ${word}${number === 1 ? '' : 's'}`
+export function counted(number: number, word: string, plural = 's'): string {
+  return `${number} ${word}${number === 1 ? '' : plural}`
 }

@@ -47,7 +47,8 @@ export function readFileAs<T>(file: string, read: (text: string) => T): T {
   const text = readInputText(file)
   const named = (thrown: unknown): never => {
     if (!isCniError(thrown)) throw thrown
-    if (text.trim() === '') throw failureOf('not-json', `${nameOf(file)}: it is empty`, { cause: thrown })
+    if (text.trim() === '')
+      throw failureOf('not-json', `${nameOf(file)}: it is empty`, { details: 'give it a network configuration' })
     const problem = thrown.id === 'not-json' ? readJsonText(text).problems[0] : undefined
     const place = positionOf(text, problem?.offset ?? 0)
     const message = problem

@@ -3,8 +3,8 @@
 
 import { writeFileSync } from 'node:fs'
 import { openRemovingContext } from '../verbs/context.ts'
+import { unwritable } from './bundle.ts'
 import { type Command, exitCode, type Input } from './command.ts'
-import { unreadable } from './input-file.ts'
 import { isInSubnet, lookAtPicture, type NodeLink, type Picture, type PodInterface } from './network-picture.ts'
 import { print } from './output.ts'
 import { countText } from './pools.ts'
@@ -44,7 +44,7 @@ async function run(input: Input): Promise<number> {
   try {
     writeFileSync(file, svgText(picture.node, branches))
   } catch (cause) {
-    throw unreadable(file, cause)
+    throw unwritable(file, cause)
   }
   return print(input, { command: 'map', document: { file }, text: `wrote ${file}\n`, code: exitCode.fine })
 }

@@ -10,7 +10,7 @@ import type { ObservedLink } from '../kernel/observed.ts'
 import { isUplink } from '../kernel/proc.ts'
 import type { Machine } from '../process/machine.ts'
 import { type AttachmentRecord, allRecords, isDead, knownNetworks } from '../state/records.ts'
-import { cachedAddresses, cachedAttachments } from './by-hand/libcni-cache.ts'
+import { type CachedAttachment, cachedAddresses, cachedAttachments } from './by-hand/libcni-cache.ts'
 import { inodeOf } from './by-hand/pod.ts'
 import { orElse } from './if-there.ts'
 import { type PoolUse, poolUse } from './pools.ts'
@@ -77,11 +77,11 @@ function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
   const masterOf = (name: string | undefined) => links.find((link) => link.name === name)?.master
   const own = allRecords().filter((record) => record.id.role === 'main' && !isDead(record))
   const ours = own.map((record): PodInterface => {
-    const { id, spec, pod, createdAt } = record
+    const { id, spec, createdAt } = record
     const link = spec?.host?.name
     const master = masterOf(link)
     return {
-      pod: pod === undefined ? nameOf(record) : `${pod.namespace}/${pod.name}`,
+      pod: podNameOf(record),
       containerId: id.containerId,
       ifName: id.ifName,
       addresses: (spec?.addresses ?? []).map(({ address }) => bareAddress(address)),
@@ -98,13 +98,11 @@ function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
     return !known.has(`${network} ${containerId} ${ifName}`) && inodeOf(netns) !== undefined
   })
   const theirs = others.map((cached): PodInterface => {
-    const args = new Map(cached.args)
-    const name = args.get('K8S_POD_NAME')
     const addresses = cachedAddresses(cached)
     const host = cached.result.interfaces.find((each) => !each.sandbox && /^(?:veth|cali|lxc)/.test(each.name))?.name
     const master = masterOf(host)
     return {
-      pod: name === undefined ? bare(cached.netns) : `${args.get('K8S_POD_NAMESPACE')}/${name}`,
+      pod: podNameOfCached(cached),
       containerId: cached.containerId,
       ifName: cached.ifName,
       addresses,
@@ -118,9 +116,15 @@ function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
   return [...ours, ...theirs].sort((a, b) => (a.pod < b.pod ? -1 : a.pod > b.pod ? 1 : a.ifName < b.ifName ? -1 : 1))
 }
 
-/** A pod without a name of Kubernetes has that of its namespace. */
-function nameOf({ netns }: AttachmentRecord): string {
-  return bare(netns.path)
+/** NAMESPACE/NAME; a pod without a name of Kubernetes has that of its network namespace. */
+export function podNameOf({ pod, netns }: AttachmentRecord): string {
+  return pod === undefined ? bare(netns.path) : `${pod.namespace}/${pod.name}`
+}
+
+export function podNameOfCached({ args, netns }: CachedAttachment): string {
+  const of = new Map(args)
+  const name = of.get('K8S_POD_NAME')
+  return name === undefined ? bare(netns) : `${of.get('K8S_POD_NAMESPACE')}/${name}`
 }
 
 function bare(path: string): string {

@@ -20,6 +20,7 @@ import { openContext } from '../verbs/context.ts'
 import { del } from '../verbs/del.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { failureOf } from './failure.ts'
+import { counted } from './findings.ts'
 import { readFileAs } from './input-file.ts'
 import { readNetworkList } from './network-list.ts'
 import { print } from './output.ts'
@@ -104,7 +105,7 @@ async function run(input: Input): Promise<number> {
   const batches = steps.map(({ command, stdin }) => ({ command, stdin }))
   const document = { verb: what === 'del' ? 'DEL' : 'ADD', network: name, ops, batches }
   const text = [
-    `network ${name}: ${titles[what]} has ${ops.length} operations in ${steps.length} batches\n\n`,
+    `network ${name}: ${titles[what]} has ${counted(ops.length, 'operation')} in ${counted(steps.length, 'process', 'es')}\n\n`,
     ...ops.map(({ place, why }, at) => `${`${at + 1}`.padStart(4)}  ${place.padEnd(4)}  ${why}\n`),
     ...steps.map(({ command, stdin }) => `\n  ${command}\n${stdin.replace(/^(?=.)/gm, '    ')}`),
   ].join('')

@@ -16,7 +16,7 @@ export const capabilityOptions = {
   bandwidth: {
     type: 'string',
     value: 'INGRESS[/EGRESS]',
-    help: 'add limits in bits per second, like 10M or 10M/500k',
+    help: 'limit what goes into the pod, and what comes out of it: bits per second, like 10M/500k',
   },
 } as const satisfies Readonly<Record<string, Option>>
 
@@ -65,16 +65,16 @@ function limitsOf(text: string): Readonly<Record<string, number>> {
   const [ingress = '', egress, ...more] = text.split('/')
   if (more.length > 0) throw new UsageError(`--bandwidth ${text}: use INGRESS or INGRESS/EGRESS, like 10M/5M`)
   return {
-    ...(ingress === '' && egress !== undefined ? {} : { ingressRate: rateOf(ingress) }),
-    ...(egress === undefined ? {} : { egressRate: rateOf(egress) }),
+    ...(ingress === '' && egress !== undefined ? {} : { ingressRate: rateOf(ingress, text) }),
+    ...(egress === undefined ? {} : { egressRate: rateOf(egress, text) }),
   }
 }
 
-/** Bits per second, with the suffixes of Kubernetes' quantities. */
-function rateOf(text: string): number {
+/** Bits per second, with the suffixes of Kubernetes' quantities. `whole`: as the person wrote it. */
+function rateOf(text: string, whole: string): number {
   const [, digits = '', suffix = ''] = /^(\d{1,12}(?:\.\d{1,3})?)([kMG]i?|Ki)?$/.exec(text) ?? []
   const rate = Math.round(Number(digits) * (factors[suffix] ?? Number.NaN))
   if (digits === '' || !(rate > 0))
-    throw new UsageError(`--bandwidth ${text}: use bits a second, like 10M, 500k or 1Gi`)
+    throw new UsageError(`--bandwidth ${whole}: use bits a second, like 10M, 500k or 1Gi`)
   return rate
 }

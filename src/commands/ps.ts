@@ -18,7 +18,7 @@ export const psCommand: Command = {
   description: [
     'Lists every interface of every pod that trestle attached, and of pods of other plugins as far as libcni remembers',
     'them; then how many addresses of each range are taken. WHICH shows only lines with this word: an address, a name of',
-    'a pod, namespace or network, a port, a link, or the beginning of a container id. Exit code 1: nothing has it.',
+    'a pod, namespace or network, a host port, a link, or the beginning of a container id. Exit code 1: nothing has it.',
   ].join('\n'),
   options: {},
   examples: ['trestle ps', 'trestle ps 10.244.1.7', 'trestle ps shop/web', 'trestle ps -o json'],
@@ -57,10 +57,13 @@ async function run(input: Input): Promise<number> {
 
 const poolHead = ['NETWORK', 'RANGE', 'TAKEN', 'FREE']
 
-function hasWord(pod: PodInterface, word: string): boolean {
+/** `asked`: an address may have its length behind it. */
+function hasWord(pod: PodInterface, asked: string): boolean {
+  const word = asked.replace(/\/\d+$/, '')
   const [namespace, name] = pod.pod.split('/')
   const exact = [pod.pod, namespace, name, pod.ifName, pod.link, pod.network, ...pod.addresses]
   const ports = pod.ports.map((port) => port.split(' ')[0] ?? '')
   const isPort = ports.some((port) => port === word || port.startsWith(`${word}/`) || port.includes(`:${word}/`))
-  return exact.includes(word) || isPort || (word.length >= 4 && pod.containerId.startsWith(word))
+  const isId = word.length >= 4 && pod.containerId.replace('cnitool-', '').startsWith(word.replace('cnitool-', ''))
+  return exact.includes(asked) || exact.includes(word) || isPort || isId
 }

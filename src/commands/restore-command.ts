@@ -37,7 +37,7 @@ async function run(input: Input): Promise<number> {
   const code = (isDry && missing.length > 0) || lost.length > 0 ? exitCode.findings : exitCode.fine
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
-    ...missing.map((text) => `  ${verb}  ${text}`),
+    ...missing.map((text) => `  ${verb}  ${isDry ? text : text.replace(/ is missing$/, '')}`),
     ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod`),
     ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest`),
     `${missing.length} ${verb.trim()}, ${lost.length} lost${ended.length > 0 ? `, ${ended.length} ended` : ''}`,

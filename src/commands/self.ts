@@ -18,12 +18,6 @@ export function thisProgram(): Program {
     : { file: process.execPath, args: [realpathSync(process.argv[1] ?? '')] }
 }
 
-/** Arguments of unshare(1): private namespaces that end with the program, and whatever is in them. */
-export const unshareArgs = [
-  ...['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'],
-  ...['--propagation', 'private'],
-] as const
-
 /** Throws CniError 50 without root. `why`: the command's reason for it. */
 export function requireRoot(command: string, why: string): void {
   if (process.geteuid?.() === 0) return

@@ -17,7 +17,7 @@ export const uninstallCommand: Command = {
   description: [
     'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
     'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
-    'Remove configuration, executable and a unit trestle-restore.service yourself. Without --apply nothing changes,',
+    'Forwarding (net.ipv4.ip_forward) stays on. Remove configuration, executable and a unit trestle-restore.service yourself. Without --apply nothing changes,',
     'and exit code 1 means that there is something to remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
@@ -47,7 +47,7 @@ async function run(input: Input): Promise<number> {
   const isDone = isApplied && live.length === 0 && failures.length === 0
   const isNothing = live.length === 0 && removes.length === 0
   const lines = [
-    ...live.map((text) => `  attached  ${text}: remove the pod first, or where no runtime lists it, see trestle gc`),
+    ...live.map((text) => `  attached  ${text}: remove the pod first, by its runtime or \`trestle del\``),
     ...removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`),
     ...stays.map((text) => `  stays     ${text}`),
     ...failures.map((text) => `  failed    ${text}`),

@@ -109,7 +109,8 @@ function refuseOverlap(wanted: NetworkSpec, { before, others, host }: Around): v
       const subnets = [...link.addresses.filter(isSubnet), ...onLinkPrefixes(host, link.name)]
       const address = subnets.find((each) => isOverlap(each, range) && !isOurs(each))
       const hasDefault = host.routes.some(({ dev, dst }) => dev === link.name && isDefault({ dst }))
-      const cure = link.name === 'lo' || hasDefault ? '' : `remove ${link.name} (ip link del ${link.name}), `
+      const cure =
+        link.name === 'lo' || hasDefault ? '' : `remove ${link.name} if nobody needs it (ip link del ${link.name}), `
       if (address !== undefined) refuse(range, `${address} of ${link.name}`, cure)
     }
   }

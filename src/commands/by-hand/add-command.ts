@@ -151,12 +151,22 @@ export function addressesOf({ interfaces, ips }: Result): Result['ips'] {
   return ips.filter(({ interface: at }) => at === undefined || Boolean(interfaces[at]?.sandbox))
 }
 
+/** As runtimes send them (CNI CONVENTIONS.md); only shown here. */
+interface PodOptions {
+  readonly portMappings?: readonly Readonly<Record<string, unknown>>[]
+  readonly bandwidth?: { readonly ingressRate?: number; readonly egressRate?: number }
+}
+
+/** Host ports and limits of the pod, in words. */
 function portLines(capabilityArgs: Attachment['capabilityArgs'], addresses: Result['ips']): readonly string[] {
-  const mappings = capabilityArgs?.['portMappings']
-  if (!Array.isArray(mappings)) return []
+  const { portMappings = [], bandwidth } = (capabilityArgs ?? {}) as PodOptions
   const to = addresses.map(({ address }) => bareAddress(address)).join(' and ')
-  return (mappings as readonly Readonly<Record<string, unknown>>[]).map((mapping) => {
-    const { hostPort, containerPort, protocol, hostIP } = mapping
+  const lines = portMappings.map(({ hostPort, containerPort, protocol, hostIP }) => {
     return `port ${hostPort}/${protocol ?? 'tcp'} of ${hostIP || 'this node'} leads to port ${containerPort} of ${to}`
   })
+  if (bandwidth === undefined) return lines
+  const [into, out] = [bandwidth.ingressRate, bandwidth.egressRate].map((rate) => {
+    return rate === undefined ? 'without a limit' : `at most ${rate} bits a second`
+  })
+  return [...lines, `into the pod ${into}, out of it ${out}`]
 }

@@ -56,6 +56,12 @@ export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment
   return { list, pod, attachment, prevResult, ...(madeInode === undefined ? {} : { madeInode }) }
 }
 
+/** What the pod has, in words. */
+export function networksOf(pod: Pod): string {
+  const names = attachmentsOf(pod).map(({ network, ifName }) => `"${network}" (${ifName})`)
+  return names.length === 0 ? 'it has no network by hand' : `it has ${names.join(', ')}`
+}
+
 /** Runs DEL, and forgets the attachment. Returns whether the namespace went, too: made by `add`, and without others. */
 export async function detach(run: Run, { list, pod, attachment, prevResult, madeInode }: Attached): Promise<boolean> {
   await delList(runtimeFor(list, run), attachment, prevResult)

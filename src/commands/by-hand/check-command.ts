@@ -7,10 +7,10 @@ import { print } from '../output.ts'
 import { checkList, statusList } from '../plugin-runtime.ts'
 import { requireRoot } from '../self.ts'
 import { confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { attachedBy } from './attached.ts'
+import { attachedBy, networksOf } from './attached.ts'
 import { networkNamed, networkOfFile } from './network.ts'
 import { openRunners, printFailure, requireVerb, runtimeFor } from './plugin-calls.ts'
-import { attachmentsOf, type Pod } from './pod.ts'
+import type { Pod } from './pod.ts'
 
 export const checkCommand: Command = {
   name: 'check',
@@ -44,9 +44,7 @@ async function check(input: Input): Promise<number> {
 }
 
 function notAttached(pod: Pod) {
-  const names = attachmentsOf(pod).map(({ network, ifName }) => `${network} (${ifName})`)
-  const has = names.length === 0 ? 'it has no network by hand' : `it has ${names.join(', ')}`
-  return failureOf('not-attached', `${pod.word} is not attached: ${has}`, {
+  return failureOf('not-attached', `${pod.word} is not attached: ${networksOf(pod)}`, {
     details: '`trestle nets` lists the attachments by hand; nothing was run',
   })
 }

@@ -5,7 +5,7 @@ import { type Command, exitCode, type Input } from '../command.ts'
 import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
 import { confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { attachedBy, detach } from './attached.ts'
+import { attachedBy, detach, networksOf } from './attached.ts'
 import { openRunners, printFailure } from './plugin-calls.ts'
 
 export const delCommand: Command = {
@@ -29,7 +29,7 @@ async function run(input: Input): Promise<number> {
   const attached = attachedBy(input)
   if (attached === undefined) {
     const document = { network: name, pod: pod.word, removedNamespace: false }
-    const text = `${pod.word} is not attached to ${name}: nothing to remove\n`
+    const text = `${pod.word} is not attached to ${name}: nothing to remove; ${networksOf(pod)}\n`
     return print(input, { command: 'del', document, text, code: exitCode.fine })
   }
   const { list, attachment } = attached

@@ -20,7 +20,7 @@ export const execCommand: Command = {
     "the program's own (127: there is no such program), so exec has no -o json.",
   ].join('\n'),
   options: {},
-  examples: ['trestle exec web ip addr', 'trestle exec web -- ping -c 1 10.240.0.1', 'trestle exec web sh'],
+  examples: ['trestle exec web ip addr', 'trestle exec web -- ping -c 1 10.241.0.1', 'trestle exec web sh'],
   run,
 }
 
@@ -28,7 +28,8 @@ function run({ words }: Input): never {
   const [word, ...rest] = words
   // As with kubectl, `--` may stand between the pod and the program.
   const command = rest[0] === '--' ? rest.slice(1) : rest
-  if (word === undefined || command.length === 0) throw new UsageError('name a pod and a program')
+  const [program = '-'] = command
+  if (word === undefined || program.startsWith('-')) throw new UsageError('name a pod and a program')
   const pod = podOf(word)
   requireRoot('exec', 'it enters a network namespace')
   requireThere(pod)

@@ -65,7 +65,8 @@ export function networkNamed(name: string): Network {
   const meant = nearestWord(name, names)
   const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
   const broken = all.flatMap((each) => ('problem' in each ? [`not usable: ${each.problem}`] : []))
-  const there = names.length === 0 ? `there is none; ${howToBegin}` : `there are ${names.join(', ')}`
+  const there =
+    names.length === 0 ? `there is none; ${howToBegin}` : `there is ${names.map((each) => `"${each}"`).join(', ')}`
   throw failureOf('network-not-there', `no network "${name}" in ${directory}: ${there}${hint}`, {
     details: [...broken, 'use `--conf FILE`, or NETCONFPATH for another directory'].join('\n'),
   })

@@ -80,8 +80,11 @@ function groupText(group: Group, { findings, notLooked, probe }: Report, look: L
     texts.push(`${painted('not looked at', 'skip', look)}: ${look.given.has(why) ? 'as above' : oneLine(why)}`)
     look.given.add(why)
   }
-  if (texts.length === 0) texts.push(painted('ok', 'ok', look))
   const steps = group === 'probe' ? (probe?.steps ?? []) : []
+  // Its finding is that of the cause, in another group.
+  const hasFailed = texts.length === 0 && steps.some(({ outcome }) => outcome === 'failed')
+  if (hasFailed) texts.push(painted('failed, by what stands above', 'error', look))
+  if (texts.length === 0) texts.push(painted('ok', 'ok', look))
   const stepLines = steps.map(({ what, outcome, detail = '' }) => {
     const as = outcome === 'ok' ? 'ok' : outcome === 'failed' ? 'error' : 'skip'
     const why = outcome === 'skipped' ? `: ${detail}` : ''

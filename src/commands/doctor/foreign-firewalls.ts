@@ -106,15 +106,16 @@ function dropFinding(chain: BaseChain, network: PodNetwork, drops: readonly Drop
   return findingOf({ id: 'firewall-drops', on: `network ${network.name}`, message, ...(isSafe ? { run } : {}) })
 }
 
-/** What pods send, and answers to it; in the input hook answers to the node, and pings. */
+/** What pods send, answers to it, and what comes by host ports; in the input hook answers to the node, and pings. */
 function acceptsFor({ isOfIptables, hook }: BaseChain, subnet: string): readonly string[] {
   const family = subnet.includes(':') ? 'ip6' : 'ip'
   const icmp = family === 'ip' ? 'icmp' : 'ipv6-icmp'
   const states = isOfIptables ? '-m conntrack --ctstate RELATED,ESTABLISHED' : 'ct state established,related'
+  const translated = isOfIptables ? '-m conntrack --ctstate DNAT' : 'ct status dnat'
   const rule = (end: 'saddr' | 'daddr', condition: string) => {
     if (!isOfIptables) return `${family} ${end} ${subnet} ${condition} accept`.replace('  ', ' ')
     return `${end === 'saddr' ? '-s' : '-d'} ${subnet} ${condition} -j ACCEPT`.replace('  ', ' ')
   }
-  if (hook !== 'input') return [rule('saddr', ''), rule('daddr', states)]
+  if (hook !== 'input') return [rule('saddr', ''), rule('daddr', states), rule('daddr', translated)]
   return [rule('saddr', states), rule('saddr', isOfIptables ? `-p ${icmp}` : `meta l4proto ${icmp}`)]
 }

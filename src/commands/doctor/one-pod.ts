@@ -9,6 +9,7 @@ import { allRecords } from '../../state/records.ts'
 import { compareInPod } from '../../verbs/check.ts'
 import { type CachedAttachment, cachedAddresses, cachedAttachments } from '../by-hand/libcni-cache.ts'
 import type { Finding } from '../findings.ts'
+import { podNameOf, podNameOfCached } from '../network-picture.ts'
 import type { LoggedError } from './log.ts'
 import { sandboxFailed } from './log.ts'
 import type { Node } from './observed-node.ts'
@@ -18,7 +19,7 @@ export interface PodAttachment {
   readonly containerId: string
   readonly network: string
   readonly ifName: string
-  readonly pod?: string
+  readonly pod: string
   /** Links on the node. */
   readonly links: readonly string[]
   readonly addresses: readonly string[]
@@ -39,24 +40,23 @@ export interface PodFacts {
 const leastId = 6
 
 export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
-  const isIdOf = (id: string) => !asked.includes('/') && asked.length >= leastId && id.startsWith(asked)
+  // All ids of pods by hand begin alike.
+  const isIdOf = (id: string) =>
+    asked.length >= leastId && id.replace('cnitool-', '').startsWith(asked.replace('cnitool-', ''))
   const sandboxes = node.sandboxes.filter(({ id, pod }) => pod === asked || isIdOf(id))
   const isMeant = (id: string, pod: string | undefined) => {
     return pod === asked || isIdOf(id) || sandboxes.some((sandbox) => sandbox.id === id)
   }
   const records = (node.hasState ? allRecords() : []).filter((record) => {
-    return record.id.role !== 'ipam' && isMeant(record.id.containerId, nameOf(record))
+    return record.id.role !== 'ipam' && isMeant(record.id.containerId, podNameOf(record))
   })
   const cached = cachedAttachments().filter((each) => {
     const isRecorded = records.some(({ id }) => id.containerId === each.containerId && id.ifName === each.ifName)
-    return !isRecorded && isMeant(each.containerId, nameInArgs(each))
+    return !isRecorded && isMeant(each.containerId, podNameOfCached(each))
   })
   const attachments = cached.map((each) => ofCache(each, node.host))
   for (const record of records) attachments.unshift(await ofRecord(record, node))
-  const known = attachments.flatMap(({ pod, containerId }) => [
-    containerId.slice(0, 13),
-    ...(pod === undefined ? [] : [pod]),
-  ])
+  const known = attachments.flatMap(({ pod, containerId }) => [containerId.slice(0, 13), pod])
   const listed = sandboxes.flatMap(({ id, pod }) => [id.slice(0, 13), pod])
   return {
     asked,
@@ -66,19 +66,9 @@ export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
   }
 }
 
-function nameOf({ pod }: AttachmentRecord): string | undefined {
-  return pod === undefined ? undefined : `${pod.namespace}/${pod.name}`
-}
-
-function nameInArgs({ args }: CachedAttachment): string | undefined {
-  const of = new Map(args)
-  const name = of.get('K8S_POD_NAME')
-  return name === undefined ? undefined : `${of.get('K8S_POD_NAMESPACE')}/${name}`
-}
-
 async function ofRecord(record: AttachmentRecord, { host, machine }: Node): Promise<PodAttachment> {
   const { id, netns, createdAt, spec, left = [] } = record
-  const pod = nameOf(record)
+  const pod = podNameOf(record)
   const open = openNetnsIfThere(netns.path)
   const inside =
     spec === undefined || open === undefined
@@ -86,15 +76,16 @@ async function ofRecord(record: AttachmentRecord, { host, machine }: Node): Prom
       : await compareInPod(spec, undefined, open, machine).catch(() => undefined)
   closeNetns(open)
   const link = spec?.host?.name ?? spec?.chained?.hostLink
-  const routes = (inside?.pod?.routes ?? []).filter(({ table, dst }) => table === 254 && !dst.startsWith('fe80:'))
+  const routes = (inside?.pod?.routes ?? []).filter(({ table, dst, dev }) => {
+    return table === 254 && dev === id.ifName && !dst.startsWith('fe80:')
+  })
   const ports = (spec?.hostPorts?.ports ?? []).map(({ hostIp = '*', hostPort, protocol, podIp, containerPort }) => {
     return `${hostIp}:${hostPort}/${protocol} to ${podIp.includes(':') ? `[${podIp}]` : podIp}:${containerPort}`
   })
-  const of = pod === undefined ? '' : ` of ${pod}`
   const facts: (readonly [string, string])[] = [
     [
       'network',
-      `${id.network}: ${id.ifName} of container ${id.containerId.slice(0, 13)}${of}, made by trestle, since ${createdAt}`,
+      `${id.network}: ${id.ifName} of container ${id.containerId.slice(0, 13)} of ${pod}, made by trestle, since ${createdAt}`,
     ],
     ['namespace', open === undefined ? `${netns.path} (it is gone, or cannot be seen)` : netns.path],
     ...(link === undefined ? [] : [['link', linkText(link, host.links.get(link), 'on the node')] as const]),
@@ -106,8 +97,7 @@ async function ofRecord(record: AttachmentRecord, { host, machine }: Node): Prom
     ...left.map((text) => ['cleanup', text] as const),
   ]
   return {
-    ...{ containerId: id.containerId, network: id.network, ifName: id.ifName, facts },
-    ...(pod === undefined ? {} : { pod }),
+    ...{ containerId: id.containerId, network: id.network, ifName: id.ifName, pod, facts },
     links: link === undefined ? [] : [link],
     addresses: (spec?.addresses ?? []).map(({ address }) => bareAddress(address)),
     differences: inside?.found ?? [],
@@ -128,20 +118,18 @@ function routeText(dst: string, gw: string | undefined): string {
 /** A pod of another plugin: the plugin's result, and the current links on the node. */
 function ofCache(cached: CachedAttachment, host: Place): PodAttachment {
   const { containerId, network, ifName, netns, result } = cached
-  const pod = nameInArgs(cached)
+  const pod = podNameOfCached(cached)
   const links = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => name)
-  const of = pod === undefined ? '' : ` of ${pod}`
   const who = 'another plugin, by the result that libcni keeps'
   const addresses = result.ips.map(({ address }) => address)
   const facts: (readonly [string, string])[] = [
-    ['network', `${network}: ${ifName} of container ${containerId.slice(0, 13)}${of}, made by ${who}`],
+    ['network', `${network}: ${ifName} of container ${containerId.slice(0, 13)} of ${pod}, made by ${who}`],
     ...(netns === '' ? [] : [['namespace', netns] as const]),
     ...links.map((link) => ['link', linkText(link, host.links.get(link), 'on the node')] as const),
     ...addresses.map((address) => ['address', address] as const),
     ...result.routes.map(({ dst, gw }) => ['route', routeText(dst, gw)] as const),
   ]
-  const known = { containerId, network, ifName, links, facts, differences: [], addresses: cachedAddresses(cached) }
-  return pod === undefined ? known : { ...known, pod }
+  return { containerId, network, ifName, pod, links, facts, differences: [], addresses: cachedAddresses(cached) }
 }
 
 /** The report's lines about a pod. */

@@ -2,17 +2,16 @@
 // The node of `replay` and `plan`: a process in network, mount and pid namespaces of its own, where every file system of
 // the machine is read-only. It has an uplink, nothing of trestle's and an empty pod. All ends with the process.
 
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { toCniError } from '../../cni/errors.ts'
-import { toolPath } from '../../process/runner.ts'
 import { writeAll } from '../../process/stdio.ts'
 import { exitCode } from '../command.ts'
 import { failureOf } from '../failure.ts'
 import { orElse } from '../if-there.ts'
-import { requireRoot, thisProgram, unshareArgs } from '../self.ts'
+import { requireRoot } from '../self.ts'
+import { runUnshared } from '../unshared.ts'
 
 /** What the inner process makes. `programs`: executables that are run, also below a directory that is hidden. */
 export interface PrivateNode {
@@ -28,24 +27,9 @@ export interface PrivateNode {
 /** Starts this program again on a private node, as the internal command `word`. Returns what it printed. */
 export async function runOnPrivateNode<T, Input extends PrivateNode>(word: string, input: Input): Promise<T> {
   requireRoot(word === '__plan-inside' ? 'plan' : 'replay', 'it makes network namespaces')
-  const { file, args } = thisProgram()
-  const child = spawn('unshare', [...unshareArgs, '--', file, ...args, word], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: { PATH: toolPath() },
-  })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill('SIGKILL'))
-  const ended = new Promise<number | null>((done) => {
-    child.on('error', () => done(null))
-    child.on('exit', done)
-  })
-  child.stdin.on('error', () => undefined)
-  child.stdin.end(JSON.stringify(input))
-  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  const { code, stdout, why } = await runUnshared(word, input, 'pipe')
   if (code === exitCode.fine) return JSON.parse(stdout) as T
-  const message = 'the private node cannot be made'
-  throw failureOf('replay-not-possible', message, {
-    details: stderr.trim() || 'cannot run unshare (Debian: util-linux)',
-  })
+  throw failureOf('replay-not-possible', 'the private node cannot be made', { details: why })
 }
 
 /** The inner process: makes the node that standard input describes, and prints what `body` returns. */

@@ -2,6 +2,7 @@
 // The private network of `try`: this process's namespace plays the node, a second one plays the outside behind its
 // uplink. Both end with the mount and pid namespaces of the process.
 
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
 import { familyOf } from '../../cni/addresses.ts'
 import type { Run } from '../../process/runner.ts'
@@ -41,7 +42,9 @@ export function uplinkApartFrom(ranges: readonly string[]): Uplink {
  */
 export async function openLab(run: Run, uplink: Uplink): Promise<void> {
   const mount = (...args: string[]) => must(run, ['mount', '-t', ...args])
-  await mount('tmpfs', '-o', 'mode=755', 'tmpfs', '/run')
+  // Not by `run`, which notes its process below /run: that of the node until now.
+  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', '/run'])
+  if (status !== 0) throw failureOf('command-failed', 'mount -t tmpfs tmpfs /run failed', { details: `${stderr}` })
   await mount('sysfs', 'sysfs', '/sys')
   // Delegated plugins keep their reservations there.
   mkdirSync(delegateState, { recursive: true })

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle try`: starts this program again in new network, mount and pid namespaces. When that process ends, the kernel
-// removes everything that was made in them.
+// `trestle try`: a network tried with temporary pods, in private namespaces (try/inside.ts).
 
-import { spawn } from 'node:child_process'
 import { existsSync, rmdirSync } from 'node:fs'
-import { text } from 'node:stream/consumers'
 import type { CniError } from '../../cni/errors.ts'
-import { toolPath } from '../../process/runner.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { failureOf } from '../failure.ts'
 import { readFileAs } from '../input-file.ts'
 import { type NetworkList, readNetworkList } from '../network-list.ts'
 import { isOwnType } from '../own-type.ts'
 import { missingPlugins, pluginPath } from '../plugin-runtime.ts'
-import { requireRoot, thisProgram, unshareArgs } from '../self.ts'
+import { requireRoot } from '../self.ts'
+import { runUnshared } from '../unshared.ts'
 import type { InsideInput } from './inside.ts'
 import { delegateState, podRanges } from './lab.ts'
 
@@ -30,8 +27,6 @@ const defaultNetwork = JSON.stringify({
     },
   ],
 })
-
-const wholeTimeoutMs = 180_000
 
 export const tryCommand: Command = {
   name: 'try',
@@ -64,7 +59,9 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   const hadState = existsSync(delegateState)
   const input: InsideInput = { network: forLab(network), cniPath, isJson, hasColour: output.hasColour }
   try {
-    return await runUnshared(input)
+    const { code, why } = await runUnshared('__try-inside', input, 'inherit')
+    if (code === exitCode.fine || code === exitCode.findings) return code
+    throw couldNot('the private namespaces could not be made or used', why)
   } finally {
     if (!hadState) removeEmpty(delegateState)
   }
@@ -79,38 +76,6 @@ function forLab({ plugins, ...network }: NetworkList): NetworkList {
     return { ...Object.fromEntries(Object.entries(plugin).filter(([key]) => isKept(key))), type }
   })
   return { ...network, plugins: cleared }
-}
-
-/** Runs the inner process and returns its exit code. Throws CniError 106 when interrupted, 11 past the time limit. */
-async function runUnshared(input: InsideInput): Promise<number> {
-  const { file, args } = thisProgram()
-  const child = spawn('unshare', [...unshareArgs, '--', file, ...args, '__try-inside'], {
-    stdio: ['pipe', 'inherit', 'pipe'],
-    env: { PATH: toolPath() },
-  })
-  let stopped: CniError | undefined
-  const stop = (reason: CniError) => {
-    stopped ??= reason
-    child.kill('SIGKILL')
-  }
-  const onSignal = (signal: string) => stop(failureOf('call-interrupted', `ended by ${signal}`, { details: gone }))
-  const timer = setTimeout(() => stop(couldNot(`not done in ${wholeTimeoutMs / 1000} s`, gone)), wholeTimeoutMs)
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal)
-  child.stdin.on('error', () => undefined)
-  child.stdin.end(JSON.stringify(input))
-  const [stderr, code] = await Promise.all([text(child.stderr), exitOf(child)]).finally(() => clearTimeout(timer))
-  if (stopped) throw stopped
-  if (code === exitCode.fine || code === exitCode.findings) return code
-  throw couldNot('the private namespaces could not be made or used', stderr.trim())
-}
-
-const gone = 'everything that was made is gone'
-
-function exitOf(child: ReturnType<typeof spawn>): Promise<number | null> {
-  return new Promise((resolve, reject) => {
-    child.on('error', () => reject(couldNot('cannot run unshare', 'install it (Debian: util-linux)')))
-    child.on('exit', resolve)
-  })
 }
 
 function removeEmpty(directory: string): void {

@@ -309,7 +309,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
 
   describe('bad input', () => {
     const cases: readonly (readonly [string, number, RegExp])[] = [
-      ['add nothing web', 3, /no network "nothing" in .*: there are pods, storage, myptp [\s\S]*--conf FILE/],
+      ['add nothing web', 3, /no network "nothing" in .*: there is "pods", "storage", "myptp" [\s\S]*--conf FILE/],
       ['add pod web', 3, /did you mean "pods"\?/],
       ['add pods /etc/passwd', 3, /POD \/etc\/passwd is not a network namespace file/],
       ['add pods /run/netns/nobody', 0, /made the namespace \/run\/netns\/nobody/],
@@ -331,7 +331,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       ['del pods theirs', 3, /pod-of-a-runtime/],
       ['check pods theirs', 3, /pod-of-a-runtime/],
       ['check pods empty', 3, /empty is not attached: it has no network by hand/],
-      ['check storage mine', 3, /mine is not attached: it has pods \(eth0\)/],
+      ['check storage mine', 3, /mine is not attached: it has "pods" \(eth0\)/],
       ['add storage mine', 3, /mine has eth0 already, of network pods [\s\S]*--ifname net1/],
       ['status storage', 3, /STATUS came with CNI 1\.1\.0/],
       ['gc pods --valid x', 2, /--valid "x": use ID\/IFNAME/],

@@ -2,7 +2,7 @@
 // `trestle try` as a person runs it: what it prints, its exit codes, and that it leaves nothing.
 
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -36,6 +36,8 @@ describe('trestle try', () => {
       throw new Error('run this through scripts/in-netns.sh: npm run test:netns')
     }
     directory = mkdtempSync(`${tmpdir()}/trestle-try-`)
+    // As on a node that has pods.
+    mkdirSync('/run/trestle', { mode: 0o700, recursive: true })
     before = surroundings()
   })
   afterAll(() => {
