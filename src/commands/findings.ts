@@ -2,15 +2,33 @@
 // A finding of lint, doctor, explain or try: a diagnosis of the catalogue with its place and observation, as text and
 // as JSON.
 
+import { styleText } from 'node:util'
 import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../catalogue/diagnosis.ts'
 import { oneLine } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import { exitCode as exitCodes, type Input, UsageError } from './command.ts'
-import type { Finding } from './document-schema.ts'
 import { nearestWord } from './nearest-word.ts'
 import { print, rowsOf } from './output.ts'
 
-export type { Finding }
+/** One finding of lint, doctor, explain or try, as docs/findings.schema.json has it; what further keys are is said there. */
+export interface Finding {
+  readonly id: string
+  readonly severity: Severity
+  readonly on: string
+  readonly message: string
+  readonly cause: string
+  readonly cure: string
+  readonly run?: string
+  readonly file?: string
+  readonly line?: number
+  readonly column?: number
+  readonly excerpt?: readonly [string, string]
+  readonly group?: string
+  readonly seen?: string
+  readonly consequence?: string
+  readonly role?: 'cause' | 'around' | 'after'
+  readonly said?: string
+}
 
 /** A diagnosis and its place. A key that is left out is as the diagnosis says. */
 export type Found = Pick<Finding, 'id' | 'on' | 'message'> & { readonly [K in keyof Finding]?: Finding[K] | undefined }
@@ -58,11 +76,11 @@ export interface Look {
   readonly width: number
 }
 
-const colours = { error: 31, warning: 33, note: 36, ok: 32, skip: 33, fail: 31 } as const
+const colours = { error: 'red', warning: 'yellow', note: 'cyan', ok: 'green', skip: 'yellow', fail: 'red' } as const
 
 /** A word in the colour of its severity or outcome. */
 export function painted(word: string, as: keyof typeof colours, { hasColour }: Pick<Look, 'hasColour'>): string {
-  return hasColour ? `\x1b[${colours[as]}m${word}\x1b[0m` : word
+  return hasColour ? styleText(colours[as], word, { validateStream: false }) : word
 }
 
 /** A finding as text: about a file as compilers print an error, any other as part of a group of the report. */

@@ -16,7 +16,7 @@ export const capabilityOptions = {
   bandwidth: {
     type: 'string',
     value: 'INGRESS[/EGRESS]',
-    help: 'limit what goes into the pod, and what comes out of it: bits per second, like 10M/500k',
+    help: 'limit what goes into the pod, and out of it: bits a second, like 10M/500k',
   },
 } as const satisfies Readonly<Record<string, Option>>
 

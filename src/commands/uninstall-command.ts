@@ -17,8 +17,8 @@ export const uninstallCommand: Command = {
   description: [
     'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
     'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
-    'Forwarding (net.ipv4.ip_forward) stays on. Remove configuration, executable and a unit trestle-restore.service yourself. Without --apply nothing changes,',
-    'and exit code 1 means that there is something to remove.',
+    'Forwarding (net.ipv4.ip_forward) stays on. Remove configuration, executable and a unit trestle-restore.service',
+    'yourself. Without --apply nothing changes, and exit code 1 means that there is something to remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 
-const documentSchema = schemaIn('findings.schema.json')
+export const documentSchema = schemaIn('findings.schema.json')
 
 /** The same value. Throws where it is a document of a command, and none of the schema or with another exit code. */
 export function asPublished<T>(value: T, exitCode: number): T {

@@ -89,7 +89,7 @@ describe('output', () => {
 
   it('has colour on a terminal, and none with NO_COLOR or into a pipe', () => {
     const onTerminal = 'script -qec "$1 lint - </dev/null" /dev/null'
-    expect(shell(onTerminal).stdout).toContain('\x1b[31merror\x1b[0m')
+    expect(shell(onTerminal).stdout).toContain('\x1b[31merror\x1b[39m')
     expect(shell(onTerminal, { NO_COLOR: '1' }).stdout).not.toContain('\x1b')
     expect(shell('"$1" lint - </dev/null').stdout).not.toContain('\x1b')
   })

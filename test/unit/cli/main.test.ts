@@ -175,7 +175,7 @@ describe('escape sequences in the names and values of others', () => {
     const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' })
     expect(stdout, stderr).toBe('\\x1b]0;owned\\x07\\x9b2J\n')
     expect(coloured(`${painted(title, 'fail', { hasColour: true })}\n`)).toBe(
-      '\u001b[31m\\x1b]0;owned\\x07\\x9b2J\u001b[0m\n',
+      '\u001b[31m\\x1b]0;owned\\x07\\x9b2J\u001b[39m\n',
     )
   })
 

@@ -16,5 +16,5 @@ it('puts the outcome first, and the detail below what is not ok', () => {
 })
 
 it('colours the outcome only', () => {
-  expect(stepText(ok, true)).toBe('  \x1b[32mok  \x1b[0m  ADD\n')
+  expect(stepText(ok, true)).toBe('  \x1b[32mok  \x1b[39m  ADD\n')
 })

@@ -52,9 +52,9 @@ it.each([80, 160])('has no line over %d columns', (width) => {
 it('says a reason once, and in colour what is fine, what is not, and what was not looked at', () => {
   const text = reportText(report, { hasColour: true, width: 80 })
   expect(text.split(/sees\s+neither/)).toHaveLength(2)
-  expect(text).toContain('\x1b[32mok\x1b[0m')
-  expect(text).toContain('\x1b[31m1 error\x1b[0m')
-  expect(text).toContain('\x1b[33mnot looked at\x1b[0m: as above')
+  expect(text).toContain('\x1b[32mok\x1b[39m')
+  expect(text).toContain('\x1b[31m1 error\x1b[39m')
+  expect(text).toContain('\x1b[33mnot looked at\x1b[39m: as above')
 })
 
 it.each([
