@@ -3,10 +3,7 @@
 // the other asks. This program started with `__probe-end` is such an end.
 
 import { spawn } from 'node:child_process'
-import { createSocket } from 'node:dgram'
 import { connect, createServer, type Server } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { familyOf } from '../../cni/addresses.ts'
 import { toolPath } from '../../process/runner.ts'
 import { exitCode } from '../command.ts'
 import { failureOf } from '../failure.ts'
@@ -18,7 +15,6 @@ export const podPort = 18080
 
 const answerMs = 4000
 const startMs = 20_000
-const noAnswer = `no answer within ${answerMs / 1000} s`
 
 /** `heard`: what the other end said; `failure`: why there was no connection. */
 interface Answer {
@@ -28,12 +24,12 @@ interface Answer {
 }
 
 /**
- * `hold`, `resolve ADDRESS`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
+ * `hold`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
  * which `reach` takes a refusal, too, and which `hear` prints; 1: there was none, and the reason.
  */
 export async function probeEnd([verb, address = '', port]: readonly string[], output: Output): Promise<number> {
   if (verb === 'hold') return await hold(output)
-  const answer = verb === 'resolve' ? await resolveName(address) : await reach(address, Number(port), verb === 'hear')
+  const answer = await reach(address, Number(port), verb === 'hear')
   const isFine = answer.failure === undefined || (verb === 'reach' && answer.isRefused === true)
   if (isFine) output.out(`${answer.heard}\n`)
   else output.err(`${answer.failure}\n`)
@@ -104,7 +100,7 @@ export function reach(host: string, port: number, isHeard = false): Promise<Answ
       socket.destroy()
       resolve(answer)
     }
-    socket.setTimeout(answerMs, () => done({ heard, failure: noAnswer }))
+    socket.setTimeout(answerMs, () => done({ heard, failure: `no answer within ${answerMs / 1000} s` }))
     socket.on('data', (chunk) => {
       heard += chunk
     })
@@ -113,24 +109,4 @@ export function reach(host: string, port: number, isHeard = false): Promise<Answ
       done({ heard, failure: message, isRefused: code === 'ECONNREFUSED' })
     })
   })
-}
-
-/** RFC 1035, 4.1: a query for the name servers of the root, which every resolver answers or refuses. */
-const query = Buffer.from([0x74, 0x72, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1])
-
-/** Whether a resolver answers over UDP with anything. UDP may lose a query: it is repeated. */
-export async function resolveName(address: string): Promise<Answer> {
-  const socket = createSocket(familyOf(address) === 6 ? 'udp6' : 'udp4')
-  const answered = new Promise<Answer>((resolve) => {
-    socket.on('message', () => resolve({ heard: '' }))
-    socket.on('error', ({ message }) => resolve({ heard: '', failure: message }))
-  })
-  // A connected socket receives refusals too. Without a route to the resolver, send() is never called.
-  socket.on('connect', () => socket.send(query))
-  socket.connect(53, address)
-  const again = setInterval(() => socket.send(query, () => undefined), 1000)
-  const answer = await Promise.race([answered, sleep(answerMs, { heard: '', failure: noAnswer })])
-  clearInterval(again)
-  socket.close()
-  return answer
 }

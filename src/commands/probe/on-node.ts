@@ -17,7 +17,7 @@ import { failureOf } from '../failure.ts'
 import { textIfThere } from '../if-there.ts'
 import { readInputText } from '../input-file.ts'
 import { readNetworkList } from '../network-list.ts'
-import { reach, resolveName } from './ends.ts'
+import { reach } from './ends.ts'
 import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
 import {
   addressOf,
@@ -114,7 +114,7 @@ async function reachSteps(trial: Trial, peer?: string): Promise<readonly Step[]>
     ...podProbes(first, second),
     ...portProbes(trial, first, second),
   ]
-  const none = skipped('pod a asks a resolver, port 53', 'dns', 'no resolver of the pods is known')
+  const none = skipped('pod a to a resolver, port 53', 'dns', 'no resolver of the pods is known')
   const all = [
     ...probes.map((probe) => tried(trial, probe)),
     ...families.map((family) => outsideStep(trial, first, family)),
@@ -142,10 +142,7 @@ function nodeAddress(family: 4 | 6, notThese: readonly string[]): string | undef
   })?.address
 }
 
-/** Ports that a router usually opens. */
-const ports = [53, 80, 443, 22]
-
-/** The gateway of the node's default route, by an open port, else by a ping. */
+/** The gateway of the node's default route, where it answers the pings of the node. */
 async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step> {
   const what = `${from.label} to outside (IPv${family})`
   const { stdout } = await runIn(trial, '', ['ip', '-j', `-${family}`, 'route', 'show', 'default'])
@@ -154,28 +151,25 @@ async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step
     .map(({ gateway }) => String(gateway))
     .find((each) => !/^(?:fe[89ab]|undefined)/i.test(each))
   if (address === undefined) return skipped(what, 'outside', `the node has no IPv${family} default route by a gateway`)
-  const open = await Promise.all(ports.map(async (port) => ({ port, ...(await reach(address, port)) })))
-  const port = open.find(({ failure }) => failure === undefined)?.port
-  const isPinged = port === undefined && (await runIn(trial, '', ['ping', ...pingArgs(address)])).code === 0
-  if (port === undefined && !isPinged) return skipped(what, 'outside', `${address} does not answer the node either`)
-  const way = port === undefined ? 'ping' : ({ port, isOpen: true } as const)
-  const how = port === undefined ? 'ping' : `port ${port}`
+  const { code } = await runIn(trial, '', ['ping', ...pingArgs(address)])
+  if (code !== 0) return skipped(what, 'outside', `${address} does not answer the pings of the node either`)
   return await tried(trial, {
-    what: `${from.label} to outside: ${address}, ${how}`,
+    what: `${from.label} to outside: ${address}`,
     target: 'outside',
     address,
-    way,
+    way: 'ping',
     from,
   })
 }
 
+/** By TCP, which a resolver has to serve, too (RFC 7766). */
 async function resolverStep(trial: Trial, from: Pod, address: string): Promise<Step> {
-  const what = `${from.label} asks resolver ${address}, port 53`
+  const what = `${from.label} to resolver ${address}, port 53`
   const family = familyOf(address)
   if (addressOf(from, family) === undefined) return skipped(what, 'dns', `the pod has no IPv${family} address`)
-  const { failure } = await resolveName(address)
+  const { failure } = await reach(address, 53)
   if (failure !== undefined) return skipped(what, 'dns', `it does not answer the node either: ${failure}`)
-  return await tried(trial, { what, target: 'dns', address, way: 'resolver', from })
+  return await tried(trial, { what, target: 'dns', address, way: { port: 53, isOpen: true }, from })
 }
 
 /** The most resolvers that libc asks (resolv.conf(5), MAXNS). */

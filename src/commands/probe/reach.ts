@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes from and to temporary pods: a connection, a ping, or a query to a resolver.
+// Probes from and to temporary pods: a connection, or a ping.
 
 import { bareAddress, familyOf } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
@@ -7,8 +7,8 @@ import { thisProgram } from '../self.ts'
 import { podPort, reach } from './ends.ts'
 import type { Pod, Step, Target, Trial } from './pods.ts'
 
-/** A port that answers, or refuses unless it `isOpen`; a ping; a query to a resolver. */
-export type Way = { readonly port: number; readonly isOpen?: boolean } | 'ping' | 'resolver'
+/** A port that answers, or refuses unless it `isOpen`; or a ping. */
+export type Way = { readonly port: number; readonly isOpen?: boolean } | 'ping'
 
 /**
  * One probe. Without `from` and `netns` the node asks. `isHeard`: a listener of ours has to answer; `source`: the
@@ -83,7 +83,6 @@ async function failureOf(trial: Trial, { from, netns, address, way, isHeard, sou
   const { file, args } = thisProgram()
   const end = [file, ...args, '__probe-end']
   let command = ['ping', ...pingArgs(address)]
-  if (way === 'resolver') command = [...end, 'resolve', address]
   if (typeof way === 'object') {
     const verb = isHeard || source !== undefined ? 'hear' : way.isOpen ? 'connect' : 'reach'
     command = [...end, verb, address, `${way.port}`]

@@ -66,7 +66,7 @@ describe('pods that are tried', () => {
   it('reach each other, the node, what is behind it, a resolver and a host port; nothing of them stays', async () => {
     node.addPod('a', { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] })
     const before = [addresses(), snapshot(node).links, done('nft -s list ruleset')]
-    const stop = startEcho(node.internet, `UDP4-RECVFROM:53,bind=${outside.far4}`)
+    const stop = startEcho(node.internet, `TCP4-LISTEN:53,bind=${outside.far4},reuseaddr,fork`)
     try {
       const { code, ids, steps } = probe()
       expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
@@ -98,32 +98,19 @@ describe('pods that are tried', () => {
     const { code, ids, findings } = probe()
     expect({ code, ids }, JSON.stringify(findings, undefined, 1)).toEqual({ code: 1, ids: ['probe-outside'] })
     expect(findings.find(({ id }) => id === 'probe-outside')?.seen).toMatch(
-      /pod a to outside: 192\.0\.2\.2, ping: .*100% packet loss/,
+      /pod a to outside: 192\.0\.2\.2: .*100% packet loss/,
     )
   })
 
-  it('take no refusal by a rule of the node for an answer', async () => {
+  it('take no refusal by a rule of the node for an answer', () => {
     const outsideOf = () =>
       probe('--only', 'probe')
         .of('outside')
         .filter(({ what }) => what.includes('.'))
     done('iptables-nft -I FORWARD -s 10.240.0.0/24 -o up+ -j REJECT')
-    expect(outsideOf()).toMatchObject([{ what: expect.stringContaining(', ping'), outcome: 'failed' }])
+    expect(outsideOf()).toMatchObject([{ outcome: 'failed' }])
     done('iptables-nft -R FORWARD 1 -s 10.240.0.0/24 -o up+ -p tcp -j REJECT --reject-with tcp-reset')
-    expect(outsideOf()).toMatchObject([{ what: expect.stringContaining(', ping'), outcome: 'ok' }])
-    const stop = startEcho(node.internet, 'TCP4-LISTEN:80,reuseaddr')
-    try {
-      await vi.waitFor(() => done('socat -u OPEN:/dev/null TCP4:192.0.2.2:80'), patient)
-      expect(outsideOf()).toMatchObject([
-        {
-          what: expect.stringContaining(', port 80'),
-          outcome: 'failed',
-          detail: expect.stringContaining('ECONNREFUSED'),
-        },
-      ])
-    } finally {
-      await stop()
-    }
+    expect(outsideOf()).toMatchObject([{ outcome: 'ok' }])
   })
 
   it('skip a resolver that the node has no route to', () => {
