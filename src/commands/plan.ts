@@ -27,7 +27,8 @@ import { print } from './output.ts'
 import { asOwn, isOwnType } from './own-type.ts'
 import { pluginPath, requestConf } from './plugin-runtime.ts'
 import { capabilityArgsOf, capabilityOptions, checkDeclared } from './pod-options.ts'
-import { insideNode, type PrivateNode, runOnPrivateNode } from './replay/private-node.ts'
+import { insideNode, type PrivateNode, runOnPrivateNode } from './private-node.ts'
+import { requireRoot } from './self.ts'
 
 export const planCommand: Command = {
   name: 'plan',
@@ -97,9 +98,10 @@ async function run(input: Input): Promise<number> {
     const links = [plugin['master'], plugin['device']].filter((link) => typeof link === 'string')
     const { type } = asObject(plugin['ipam'])
     const ipam = isPluginType(type) ? { ipamType: type } : {}
-    const node = { programs: pluginPath().split(':'), mtu: uplinkMtu() ?? 1500, netns: '', links }
+    const node = { programs: pluginPath().split(':'), uplink: 'node0', mtu: uplinkMtu() ?? 1500, links, ranges: stdin }
     return { name: network.name, inside: { ...node, ...ipam, stdin, what } satisfies PlanInput }
   })
+  requireRoot('plan', 'it makes network namespaces')
   const steps = await runOnPrivateNode<readonly PlannedStep[], PlanInput>('__plan-inside', inside)
   const ops = steps.flatMap((step) => step.ops)
   const batches = steps.map(({ command, stdin }) => ({ command, stdin }))

@@ -16,12 +16,12 @@ import { painted } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { print } from '../output.ts'
 import { pluginPath, requestConf } from '../plugin-runtime.ts'
+import { insideNode, makePod, type PrivateNode, runOnPrivateNode } from '../private-node.ts'
 import { type Call, type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read-record.ts'
 import type { ExecLine } from '../record/record-schema.ts'
 import { inputOf } from '../record/stand-in.ts'
-import { thisProgram } from '../self.ts'
+import { requireRoot, thisProgram } from '../self.ts'
 import { differencesOf, type Run } from './difference.ts'
-import { insideNode, type PrivateNode, runOnPrivateNode } from './private-node.ts'
 
 export const replayCommand: Command = {
   name: 'replay',
@@ -49,6 +49,7 @@ export const replayCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { words, values, output } = input
+  requireRoot('replay', 'it makes network namespaces')
   const [word] = words
   const isFile = word !== undefined && existsSync(word)
   const failed = word === undefined ? newestFailure(output) : undefined
@@ -118,6 +119,8 @@ interface ReplayInput extends PrivateNode {
   readonly file: string
   readonly env: Readonly<Record<string, string>>
   readonly stdin: string
+  /** The pod's namespace, as the call names it; empty: none. */
+  readonly netns: string
 }
 
 async function runOnce({ call, executions, result }: CallRecord, file: string, stdin: string): Promise<Run> {
@@ -126,7 +129,14 @@ async function runOnce({ call, executions, result }: CallRecord, file: string, s
   const named = Object.entries(call.env).filter(([name]) => /^CNI_[A-Z]+$/.test(name))
   const env = { ...Object.fromEntries(named), PATH: toolPath(), CNI_PATH: cniPath, ...argsWith(call, result) }
   const programs = [...cniPath.split(':'), file]
-  const node = { programs, mtu: Number(mtu ?? 1500), netns: call.netns ?? '', links: [] }
+  const node = {
+    programs,
+    uplink: 'node0',
+    mtu: Number(mtu ?? 1500),
+    links: [],
+    ranges: stdin,
+    netns: call.netns ?? '',
+  }
   return await runOnPrivateNode<Run, ReplayInput>('__replay-inside', { ...node, file, env, stdin })
 }
 
@@ -145,7 +155,8 @@ const stateDirectory = '/run/trestle'
 
 /** The inner process: runs the call of standard input once. */
 export async function runReplay(): Promise<number> {
-  return await insideNode<ReplayInput>((input, netns): Run => {
+  return await insideNode<ReplayInput>((input): Run => {
+    const netns = makePod(input.netns)
     // trestle then records its own call: its processes are compared.
     mkdirSync(stateDirectory, { mode: 0o700 })
     writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner process of `try`, alone in its namespaces: makes the lab, tries the network step by step, reports each
-// step. Nothing is torn down by hand: the namespaces end with the process.
+// The inner process of `try`, on a private node: tries the network step by step, and reports each step. Nothing is torn
+// down by hand: the namespaces end with the process.
 
-import { readFileSync } from 'node:fs'
-import { bareAddress } from '../../cni/addresses.ts'
-import { toCniError } from '../../cni/errors.ts'
+import { bareAddress, familyOf } from '../../cni/addresses.ts'
 import { asObject } from '../../cni/json.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { nowMs } from '../../process/clock.ts'
 import { type Run, runnerUntil } from '../../process/runner.ts'
 import { exitCode } from '../command.ts'
+import { failureOf } from '../failure.ts'
 import { findingOf, painted } from '../findings.ts'
 import { namesIfThere } from '../if-there.ts'
 import type { NetworkList } from '../network-list.ts'
 import { type Output, print } from '../output.ts'
 import { checkList, delList, statusList } from '../plugin-runtime.ts'
+import { hasIpv6, insideNode, outside, type PrivateNode, type Uplink } from '../private-node.ts'
 import { podPort, startHolder } from '../probe/ends.ts'
 import {
   addPod,
@@ -28,10 +28,9 @@ import {
   type Trial,
 } from '../probe/pods.ts'
 import { addressOf, gatewayProbes, hostPortProbes, podProbes, runIn, skipped, tried } from '../probe/reach.ts'
-import { addRouteBack, addRouter, hasIpv6, openLab, outside, podRanges, type Uplink, uplinkApartFrom } from './lab.ts'
 
 /** The outer process's decisions. */
-export interface InsideInput {
+export interface InsideInput extends PrivateNode {
   readonly network: NetworkList
   readonly cniPath: string
   readonly isJson: boolean
@@ -44,28 +43,22 @@ const hostPort = 18081
 
 const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
 
-/** Tries the network that standard input describes. Returns the exit code; 3 when the lab cannot be made. */
+/** Of pods whose configuration names no ranges. */
+export const podRanges = ['10.240.0.0/24', 'fd00:240::/64'] as const
+
+/** Tries the network that standard input describes. Returns the exit code; 3 when the private node cannot be made. */
 export async function runInside(output: Output): Promise<number> {
-  const { network, cniPath, isJson, hasColour } = JSON.parse(readFileSync(0, 'utf8')) as InsideInput
-  // Every CIDR of the configuration, whatever its key.
-  const ranges = JSON.stringify(network).match(/[0-9a-fA-F.:]+\/\d{1,3}(?=")/g) ?? []
-  const uplink = uplinkApartFrom(ranges)
-  try {
-    await openLab(run, uplink)
-  } catch (error) {
-    const { message, details = '' } = toCniError(error)
-    output.err(`${message}\n${details}\n`)
-    return exitCode.couldNotLook
-  }
-  const types = network.plugins.map((plugin) => plugin.type).join(', ')
-  const ipRanges = takesRanges(network) ? podRanges.map((subnet) => [{ subnet }]) : undefined
-  const sent = ipRanges === undefined ? '' : `, with ipRanges ${podRanges.join(' and ')}`
-  const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces${sent}`
-  const report = openReport(title, isJson, { ...output, hasColour })
-  const runtime = { run, network, cniPath, own: 'this' } as const
-  const port = mapsPorts(runtime) ? hostPort : undefined
-  await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, pods: [], holders: [], report: report.add }, uplink)
-  return report.close()
+  return await insideNode<InsideInput>(async ({ network, cniPath, isJson, hasColour }, uplink) => {
+    const types = network.plugins.map((plugin) => plugin.type).join(', ')
+    const ipRanges = takesRanges(network) ? podRanges.map((subnet) => [{ subnet }]) : undefined
+    const sent = ipRanges === undefined ? '' : `, with ipRanges ${podRanges.join(' and ')}`
+    const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces${sent}`
+    const { add: report, close } = openReport(title, isJson, { ...output, hasColour })
+    const runtime = { run, network, cniPath, own: 'this' } as const
+    const port = mapsPorts(runtime) ? hostPort : undefined
+    await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, pods: [], holders: [], report }, uplink)
+    return close()
+  })
 }
 
 /** Whether only a runtime's ranges give the pods addresses. */
@@ -96,7 +89,7 @@ async function tryNetwork(trial: Trial, uplink: Uplink): Promise<void> {
     const what = `DEL ${label} again, without its namespace`
     await callStep(trial, { what, target: 'del' }, () => delList(runtime, { ...attachment, netns: '' }, undefined))
   }
-  const left = await whatIsLeft(trial)
+  const left = await whatIsLeft(trial, uplink)
   const about = { what: 'nothing is left of the pods: links, state, rules', target: 'left' } as const
   report(left.length === 0 ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail: left.join('\n') })
 }
@@ -156,7 +149,8 @@ async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
   const routers = pod.isBeyondNode
     ? pod.ips.flatMap(({ address, gateway }) => (gateway === undefined ? [] : [`${gateway}/${address.split('/')[1]}`]))
     : []
-  for (const router of routers) await addRouter(runtime.run, router)
+  for (const router of routers)
+    await beyond(runtime.run, ['address', 'replace', router, 'dev', 'uplink', ...nodad(router)])
   const { stdout } = await runIn(trial, '', ['ip', '-o', 'addr', 'show'])
   const known = [
     ...[...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address),
@@ -167,6 +161,16 @@ async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
     report(known.includes(probe.address) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
   }
   if (pod.gateways.length === 0) report(skipped(`${pod.label} to gateway`, 'gateway', 'the result names none'))
+}
+
+/** Changes the outside. */
+async function beyond(run: Run, words: readonly string[]): Promise<void> {
+  const { code, stderr } = await run({ file: 'ip', args: ['-n', outside, ...words] })
+  if (code !== 0) throw failureOf('command-failed', `ip -n ${outside} ${words.join(' ')} failed`, { details: stderr })
+}
+
+function nodad(cidr: string): readonly string[] {
+  return familyOf(cidr) === 6 ? ['nodad'] : []
 }
 
 /** The first address of the family: masqueraded if the configuration says so, else the pod's own. */
@@ -188,16 +192,17 @@ async function outsideStep(
     const why = hasRoute ? 'this kernel has no IPv6' : `the pod has no IPv${family} default route`
     return trial.report(skipped(what, 'outside', why))
   }
-  if (!pod.isBeyondNode) await addRouteBack(trial.runtime.run, uplink, own)
+  // The outside answers to the pod's own address by the node.
+  if (!pod.isBeyondNode) await beyond(trial.runtime.run, ['route', 'replace', own, 'via', uplink.node[family]])
   trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
 }
 
 /** Links, state and rules of the pods after DEL. The bridge and the base of the nft table stay by design. */
-async function whatIsLeft(trial: Trial): Promise<readonly string[]> {
+async function whatIsLeft(trial: Trial, uplink: Uplink): Promise<readonly string[]> {
   const { pods } = trial
   const left: string[] = []
   const { stdout } = await runIn(trial, '', ['ip', '-j', 'link', 'show', 'type', 'veth'])
-  for (const { ifname } of readDocuments(stdout)) if (ifname !== 'uplink') left.push(`${ifname} on the node`)
+  for (const { ifname } of readDocuments(stdout)) if (ifname !== uplink.name) left.push(`${ifname} on the node`)
   for (const { label, attachment } of pods) {
     const { code } = await runIn(trial, attachment.netns, ['ip', 'link', 'show', 'dev', attachment.ifName])
     if (code === 0) left.push(`${attachment.ifName} in ${label}`)

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle try`: a network tried with temporary pods, in private namespaces (try/inside.ts).
 
-import { existsSync, rmdirSync } from 'node:fs'
 import type { CniError } from '../../cni/errors.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { failureOf } from '../failure.ts'
 import { readFileAs } from '../input-file.ts'
-import { type NetworkList, readNetworkList } from '../network-list.ts'
-import { isOwnType } from '../own-type.ts'
+import { readNetworkList } from '../network-list.ts'
 import { missingPlugins, pluginPath } from '../plugin-runtime.ts'
-import { requireRoot } from '../self.ts'
+import { requireRoot, thisProgram } from '../self.ts'
 import { runUnshared } from '../unshared.ts'
-import type { InsideInput } from './inside.ts'
-import { delegateState, podRanges } from './lab.ts'
+import { type InsideInput, podRanges } from './inside.ts'
 
 /** Two families, host ports, and the defaults of a pod network. */
 const defaultNetwork = JSON.stringify({
@@ -56,34 +53,14 @@ async function run({ words, isJson, output }: Input): Promise<number> {
     throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')
   }
   requireRoot('try', 'it makes network namespaces')
-  const hadState = existsSync(delegateState)
-  const input: InsideInput = { network: forLab(network), cniPath, isJson, hasColour: output.hasColour }
-  try {
-    const { code, why } = await runUnshared('__try-inside', input, 'inherit')
-    if (code === exitCode.fine || code === exitCode.findings) return code
-    throw couldNot('the private namespaces could not be made or used', why)
-  } finally {
-    if (!hadState) removeEmpty(delegateState)
-  }
-}
-
-/** A master is an interface of the node: without one the uplink is it. */
-function forLab({ plugins, ...network }: NetworkList): NetworkList {
-  const isKept = (key: string) => key.toLowerCase() !== 'master'
-  const cleared = plugins.map((plugin) => {
-    if (!isOwnType(plugin.type)) return plugin
-    const { type } = plugin
-    return { ...Object.fromEntries(Object.entries(plugin).filter(([key]) => isKept(key))), type }
-  })
-  return { ...network, plugins: cleared }
-}
-
-function removeEmpty(directory: string): void {
-  try {
-    rmdirSync(directory)
-  } catch {
-    // Another process has put a file there meanwhile: the directory stays.
-  }
+  const programs = [...cniPath.split(':'), thisProgram().file]
+  // A master is the uplink of the private node.
+  const masters = network.plugins.map(({ master }) => master).filter((name) => typeof name === 'string')
+  const node = { programs, uplink: masters[0] ?? 'uplink', mtu: 1500, links: masters, ranges: JSON.stringify(network) }
+  const input: InsideInput = { ...node, network, cniPath, isJson, hasColour: output.hasColour }
+  const { code, why } = await runUnshared('__try-inside', input, 'inherit')
+  if (code === exitCode.fine || code === exitCode.findings) return code
+  throw couldNot('the private namespaces could not be made or used', why)
 }
 
 function couldNot(why: string, hint: string): CniError {

@@ -2,7 +2,7 @@
 // The addresses that `try` uses for its own uplink.
 
 import { expect, it } from 'vitest'
-import { uplinkApartFrom } from '../../../src/commands/try/lab.ts'
+import { uplinkApartFrom } from '../../../src/commands/private-node.ts'
 
 it.each([
   [[], '198.51.100.2', '2001:db8:ffff::2'],
@@ -11,5 +11,5 @@ it.each([
   [['198.51.100.0/24', '0.0.0.0/0', '::/0'], '203.0.113.2', '2001:db8:ffff::2'],
   [['2001:db8:ffff::/64', 'nonsense'], '198.51.100.2', '2001:db8:fffe::2'],
 ])('keeps out of the ranges %j where it can', (ranges, v4, v6) => {
-  expect(uplinkApartFrom(ranges).node).toEqual({ 4: v4, 6: v6 })
+  expect(uplinkApartFrom(JSON.stringify(ranges)).node).toEqual({ 4: v4, 6: v6 })
 })
