@@ -85,7 +85,8 @@ export function linkOnce(existing: string, path: string): boolean {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EEXIST') return false
-    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
+    // The directory may have been made by another call since.
+    if (code !== 'ENOENT' || !existsSync(existing)) throw error
     makeDirectory(dirname(path))
     return linkOnce(existing, path)
   }
