@@ -74,7 +74,7 @@ const attachments = optional(list(group({ containerID: text, ifname: text }), 65
 const attachmentKeys = { 'cni.dev/valid-attachments': attachments, 'cni.dev/attachments': attachments }
 
 const runtimeConfig = group({
-  portMappings: optional(list(portMapping, Number.POSITIVE_INFINITY)),
+  portMappings: optional(list(portMapping, 65_536)),
   ipRanges: rangeSets,
   bandwidth: optional(rates),
   ips: texts,
