@@ -100,7 +100,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
   /** The ids that `trestle explain` finds in a text. */
   async function explained(text: string): Promise<readonly string[]> {
     const { stdout } = await lab.run('/opt/cni/bin/trestle', ['explain', '-o', 'json', '-'], { input: text })
-    return (JSON.parse(stdout) as { errors: { id: string }[] }).errors.map(({ id }) => id)
+    return (JSON.parse(stdout) as { diagnoses: { id: string }[] }).diagnoses.map(({ id }) => id)
   }
 
   it('explain knows what containerd says of a pod that got no address, and of a plugin that is missing', async () => {

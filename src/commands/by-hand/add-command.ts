@@ -12,7 +12,7 @@ import { capabilityOptions } from '../pod-options.ts'
 import { requireRoot } from '../self.ts'
 import { tableText } from '../table.ts'
 import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { forgetAttachment, keepAttachment } from './libcni-cache.ts'
+import { forgetAttachment, keepAttachment, podIpsOf } from './libcni-cache.ts'
 import type { Network } from './network.ts'
 import { openRunners, printFailure, type Runners, runtimeFor, tellNotInstalled } from './plugin-calls.ts'
 import { attachmentsOf, containerIdOf, inodeOf, isThere, makePod, type Pod, refuseForeign, removePod } from './pod.ts'
@@ -134,7 +134,7 @@ async function undoAdd({ undo }: Runners, runtime: Runtime, about: Asked): Promi
 
 function printAdded(input: Input, { network, pod, attachment, isNew }: Asked, result: unknown): number {
   const { containerId, netns, ifName, capabilityArgs } = attachment
-  const addresses = addressesOf(readResult(result, '0.1.0'))
+  const addresses = podIpsOf(readResult(result, '0.1.0'))
   const [first = ['-', '-'], ...others] = addresses.map(({ address, gateway = '-' }) => [address, gateway])
   const name = network.list.name
   const rows = [[pod.word, name, ifName, ...first], ...others.map((row) => ['', '', '', ...row])]
@@ -144,11 +144,6 @@ function printAdded(input: Input, { network, pod, attachment, isNew }: Asked, re
   const document = { network: name, pod: pod.word, netns, containerId, ifName, madeNamespace: isNew, result }
   const text = [table, ...lines.map((line) => `${line}\n`)].join('')
   return print(input, { command: 'add', document, text, code: exitCode.fine })
-}
-
-/** The addresses of the pod in a result. */
-export function addressesOf({ interfaces, ips }: Result): Result['ips'] {
-  return ips.filter(({ interface: at }) => at === undefined || Boolean(interfaces[at]?.sandbox))
 }
 
 /** As runtimes send them (CNI CONVENTIONS.md); only shown here. */

@@ -116,11 +116,11 @@ export function cachedTypes({ list }: CachedAttachment): readonly string[] {
   return types.filter((type) => typeof type === 'string')
 }
 
-/** The pod's addresses with prefix length; those of other interfaces in the result are left out. */
-export function podIpsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>): Result['ips'] {
-  return result.ips.filter(({ interface: at }) => at === undefined || result.interfaces[at]?.name === ifName)
+/** The pod's addresses in a result; those of interfaces of the host are left out. */
+export function podIpsOf({ interfaces, ips }: Result): Result['ips'] {
+  return ips.filter(({ interface: at }) => at === undefined || Boolean(interfaces[at]?.sandbox))
 }
 
-export function cachedAddresses(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
-  return podIpsOf(cached).map(({ address }) => bareAddress(address))
+export function cachedAddresses({ result }: Pick<CachedAttachment, 'result'>): readonly string[] {
+  return podIpsOf(result).map(({ address }) => bareAddress(address))
 }

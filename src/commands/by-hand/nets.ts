@@ -5,8 +5,7 @@ import { type Command, exitCode, type Input } from '../command.ts'
 import { orElse } from '../if-there.ts'
 import { print } from '../output.ts'
 import { tableText } from '../table.ts'
-import { addressesOf } from './add-command.ts'
-import { type CachedAttachment, cachedAttachments } from './libcni-cache.ts'
+import { type CachedAttachment, cachedAttachments, podIpsOf } from './libcni-cache.ts'
 import { configurationDirectory, howToBegin, type Network, networksIn } from './network.ts'
 import { inodeOf, isByHand } from './pod.ts'
 
@@ -69,7 +68,7 @@ function networkTable(networks: readonly Network[]): string {
 function podTable(attached: readonly CachedAttachment[]): string {
   const rows = attached.map(({ network, containerId, ifName, netns, result }) => {
     const pod = netns.replace(/^(?:\/var)?\/run\/netns\//, '')
-    const addresses = addressesOf(result).map(({ address }) => address)
+    const addresses = podIpsOf(result).map(({ address }) => address)
     return [
       inodeOf(netns) === undefined ? `${pod} (gone)` : pod,
       network,

@@ -22,8 +22,8 @@ import { openNode } from '../lint/node.ts'
 import { openPrograms, type Programs } from '../lint/programs.ts'
 import { otherBinDirs, targetOf } from '../lint/runtime-directories.ts'
 import type { Progress } from '../output.ts'
-import { askSocket, skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
-import { type NodeRuntime, nodeRuntimes, runtimeText, socketsAt } from '../runtimes/node-runtimes.ts'
+import { skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
 import { processesOf } from '../runtimes/processes.ts'
 import { askRuntime, type PodSandbox } from '../runtimes/runtime-list.ts'
 import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
@@ -130,8 +130,8 @@ export async function lookAtNode(options: Options, skip: Node['skip'], progress:
     }
   }
   progress('asking the runtimes')
-  const found = options.isRuntimeAsked && options.endpoint === undefined ? await ofThisNode() : []
-  const asked = options.endpoint === undefined ? found.map(runtimeOf) : await askEach(socketsAt(options.endpoint))
+  const found = options.isRuntimeAsked ? await ofThisNode(options.endpoint) : []
+  const asked = found.map(runtimeOf)
   const named = defined({
     confDir: options.confDir,
     binDirs: options.binDirs,
@@ -168,9 +168,9 @@ async function at<T>(skip: Node['skip'], group: Group, otherwise: T, look: () =>
 }
 
 /** A runtime in another network namespace belongs to another node, in a container of this one. */
-async function ofThisNode(): Promise<readonly NodeRuntime[]> {
+async function ofThisNode(endpoint: string | undefined): Promise<readonly NodeRuntime[]> {
   const own = linkIfThere('/proc/self/ns/net')
-  const all = await nodeRuntimes({ timeoutMs })
+  const all = await nodeRuntimes({ timeoutMs, endpoint })
   return all.filter(({ pid }) => pid === undefined || linkIfThere(`/proc/${pid}/ns/net`) === own)
 }
 
@@ -186,22 +186,6 @@ function runtimeOf(found: NodeRuntime): Runtime {
     ...defined({ socket, notReady }),
     ...(isSilent ? { silent: `${runtimeText(found)} runs, and does not answer over CRI` } : {}),
   }
-}
-
-async function askEach(sockets: readonly string[]): Promise<readonly Runtime[]> {
-  const all: Runtime[] = []
-  for (const socket of sockets) {
-    const unknown = { name: 'containerd', text: `the runtime at ${socket}`, socket, source: 'its defaults' }
-    const directories = { confDir: defaultConfDir, binDirs: [defaultBinDir] }
-    try {
-      const { runtime, answer, notReady } = await askSocket(socket, timeoutMs)
-      const settings = answer === undefined ? directories : { ...answer.settings, source: answer.source }
-      all.push({ ...unknown, ...settings, name: runtime, text: `${runtime} at ${socket}`, ...defined({ notReady }) })
-    } catch (error) {
-      all.push({ ...unknown, ...directories, silent: (error as Error).message })
-    }
-  }
-  return all
 }
 
 /** `found`: all runtimes of the node. */

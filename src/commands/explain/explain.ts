@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle explain`: explains an error code, the id of a finding, or a pasted error of kubelet, a runtime or a plugin.
 
-import { type Diagnosis, diagnoses, isErrorId, isKnownError } from '../../catalogue/diagnosis.ts'
+import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { documentOf } from '../findings.ts'
 import { readInputText } from '../input-file.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { print } from '../output.ts'
-import { codeTitle, diagnosisText, publishedOf, recognisedText } from './explanation.ts'
+import { codeTitle, diagnosisText, isCode, publishedOf, recognisedText } from './explanation.ts'
 import { isFailureKept, showLast } from './last.ts'
-import { errorCodes, isEmpty, ownErrors, recognise } from './recognise.ts'
+import { errorCodes, type Found, isEmpty, ownErrors, recognise } from './recognise.ts'
 
 export const explainCommand: Command = {
   name: 'explain',
@@ -39,55 +39,49 @@ type Out = Pick<Input, 'isJson' | 'output'>
 function run({ words, values, isJson, output }: Input): number {
   const out: Out = { isJson, output }
   const [word] = words
-  if (values['codes'] === true || (word === undefined && !isFailureKept()))
-    return write(exitCode.fine, out, { codes: documents(errorCodes()) }, errorCodes().map(codeTitle).join(''))
+  if (values['codes'] === true || (word === undefined && !isFailureKept())) {
+    return answer(exitCode.fine, out, errorCodes(), errorCodes().map(codeTitle).join(''))
+  }
   if (word === undefined) return showLast(out, 'explain')
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
   const known = diagnoses().get(word)
-  return known === undefined ? explainText(word, out) : explainDiagnosis(known, out)
+  return known === undefined ? explainText(word, out) : answer(exitCode.fine, out, [known], diagnosisText(known))
 }
 
-function write(code: number, out: Out, document: object, text: string): number {
-  return print(out, { command: 'explain', document, text, code })
-}
-
-function documents(all: readonly Diagnosis[]) {
-  return all.map(documentOf)
+/** Prints the text, or a document with the diagnoses, and as findings those that are no mere code. */
+function answer(code: number, out: Out, all: readonly (Diagnosis | Found)[], text: string, more: object = {}): number {
+  const findings = all.filter((each) => !isCode(each)).map(publishedOf)
+  const found = all.map((each) => ({
+    ...documentOf(each),
+    ...('role' in each ? { role: each.role, said: each.said } : {}),
+  }))
+  return print(out, { command: 'explain', document: { diagnoses: found, findings, ...more }, text, code })
 }
 
 function explainCode(number: number, out: Out): number {
   const codes = errorCodes().filter(({ code }) => code === number)
   const ids = ownErrors().filter(({ code }) => code === number)
-  const document = { codes: documents(codes), ids: documents(ids), findings: ids.map(publishedOf) }
   const unknown = `${number} is none of trestle's codes; a delegated plugin may use it\n`
-  if (codes.length === 0) return write(exitCode.findings, out, document, unknown)
+  if (codes.length === 0) return answer(exitCode.findings, out, ids, unknown)
   const more = ids.length === 0 ? '' : `  ids: ${ids.map(({ id }) => id).join(', ')}\n`
-  return write(exitCode.fine, out, document, `${codes.map(diagnosisText).join('')}${more}`)
-}
-
-function explainDiagnosis(known: Diagnosis, out: Out): number {
-  const all = documents([known])
-  const ids = isErrorId(known.id) ? { ids: all } : {}
-  const about = isKnownError(known) ? { errors: all } : known.severity === undefined ? {} : { checks: all }
-  return write(exitCode.fine, out, { ...ids, ...about, findings: [publishedOf(known)] }, diagnosisText(known))
+  return answer(exitCode.fine, out, [...codes, ...ids], `${codes.map(diagnosisText).join('')}${more}`)
 }
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, own, layers, known, program } = found
-  const document = {
-    errors: found.errors.map((each) => ({ ...documentOf(each), role: each.role, said: each.said })),
-    codes: documents(codes),
-    ids: documents(own),
-    findings: [...own, ...found.errors].map(publishedOf),
-    callers: layers.map(({ who }) => who),
-    recognised: known,
-    program,
-  }
-  if (!isEmpty(found)) return write(exitCode.fine, out, document, recognisedText(found))
-  return write(exitCode.findings, out, document, /\s/.test(text) ? recognisedText(found) : unknownWord(text))
+  const { codes, own, errors, layers, known, program } = found
+  const more = { callers: layers.map(({ who }) => who), recognised: known, program }
+  const isUnknownWord = isEmpty(found) && !/\s/.test(text)
+  const code = isEmpty(found) ? exitCode.findings : exitCode.fine
+  return answer(
+    code,
+    out,
+    [...codes, ...own, ...errors],
+    isUnknownWord ? unknownWord(text) : recognisedText(found),
+    more,
+  )
 }
 
 function unknownWord(word: string): string {

@@ -8,7 +8,7 @@ import type { Found, Recognised } from './recognise.ts'
 const longestQuote = 100
 
 /** True for the diagnosis of a code, whose id is its number. */
-function isCode({ id, code }: Diagnosis): boolean {
+export function isCode({ id, code }: Diagnosis): boolean {
   return id === `code-${code}`
 }
 

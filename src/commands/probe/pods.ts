@@ -6,6 +6,7 @@ import { isErrorId } from '../../catalogue/diagnosis.ts'
 import { familyOf } from '../../cni/addresses.ts'
 import { messageWithId, toCniError } from '../../cni/errors.ts'
 import { atLeast, isSupported, type ResultIp, readResult } from '../../cni/results.ts'
+import { podIpsOf } from '../by-hand/libcni-cache.ts'
 import { type Attachment, addList, delList, type Runtime } from '../plugin-runtime.ts'
 import { type Holder, podPort, startHolder } from './ends.ts'
 
@@ -114,14 +115,14 @@ export async function callStep(
 
 /** A pod from the result of its ADD as it was printed. */
 function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
-  const { interfaces, ips, routes } = readResult(printed, '1.0.0')
-  const isOfPod = (ip: ResultIp) => ip.interface === undefined || Boolean(interfaces[ip.interface]?.sandbox)
+  const result = readResult(printed, '1.0.0')
+  const { interfaces, ips, routes } = result
   const defaults = routes.filter((route) => route.dst === '0.0.0.0/0' || route.dst === '::/0')
   return {
     label,
     attachment,
     printed,
-    ips: ips.filter(isOfPod),
+    ips: podIpsOf(result),
     defaultFamilies: defaults.map((route) => familyOf(route.dst)),
     isBeyondNode: interfaces.length > 0 && interfaces.every(({ sandbox }) => sandbox),
     gateways: ips.flatMap(({ gateway }) => gateway ?? []),

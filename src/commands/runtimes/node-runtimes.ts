@@ -35,6 +35,11 @@ const programs = {
   crio: { runtime: 'CRI-O', read: crioFiles },
 } as const
 
+interface Asked {
+  readonly timeoutMs?: number
+  readonly endpoint?: string | undefined
+}
+
 /** A process with the settings of its files. */
 interface Seen {
   readonly runtime: RuntimeName
@@ -44,11 +49,11 @@ interface Seen {
 
 /**
  * The running runtimes that serve CRI, in the order of their process ids; without any, the installed ones. `timeoutMs`:
- * for each call to a socket.
+ * for each call to a socket. `endpoint`: the one socket that is asked.
  */
-export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly NodeRuntime[]> {
+export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): Promise<readonly NodeRuntime[]> {
   const running: Seen[] = []
-  for (const process of processesOf(Object.keys(programs))) {
+  for (const process of endpoint === undefined ? processesOf(Object.keys(programs)) : []) {
     const { runtime, read } = programs[process.name as keyof typeof programs]
     const files = read(process)
     if (files.hasCri) running.push({ runtime, process, files })
@@ -56,7 +61,7 @@ export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly 
   const addressOf = ({ process, files }: Seen) => `${process?.root ?? ''}${files.address}`
   const found: NodeRuntime[] = []
   const answered = new Set<Seen>()
-  for (const socket of existingSockets(running.map(addressOf))) {
+  for (const socket of endpoint === undefined ? existingSockets(running.map(addressOf)) : socketsAt(endpoint)) {
     const answer = await askSocket(socket, timeoutMs).catch(() => undefined)
     if (answer === undefined) continue
     const same = running.filter(({ runtime }) => runtime === answer.runtime)
@@ -66,7 +71,7 @@ export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly 
     found.push(nodeRuntime(seen ?? { runtime: answer.runtime, files: read() }, socket, answer))
   }
   for (const seen of running) if (!answered.has(seen)) found.push(nodeRuntime(seen))
-  if (found.length > 0) return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
+  if (found.length > 0 || endpoint !== undefined) return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
   return Object.values(programs).flatMap(({ runtime, read }) => {
     const files = read()
     const isThere = files.hasCri && (files.files.length > 0 || files.problem !== undefined)

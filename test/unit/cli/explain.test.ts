@@ -46,7 +46,7 @@ it('exits 1 for a word that is not known, with what it may mean', async () => {
 
 it('exits 1 for a code that is not ours, in both formats', async () => {
   expect((await runCli(['explain', '77'])).code).toBe(1)
-  expect(await runCli(['explain', '77', '-o', 'json'])).toMatchObject({ code: 1, json: { codes: [], exitCode: 1 } })
+  expect(await runCli(['explain', '77', '-o', 'json'])).toMatchObject({ code: 1, json: { diagnoses: [], exitCode: 1 } })
 })
 
 it('lists all codes with --codes', async () => {
@@ -62,7 +62,7 @@ it('explains every check of lint by its id', async () => {
     for (const text of [id, meaning, ...causes, cure]) expect(stdout).toContain(text)
   }
   expect((await runCli(['explain', 'json-syntax', '-o', 'json'])).json).toMatchObject({
-    checks: [{ id: 'json-syntax', severity: 'error' }],
+    diagnoses: [{ id: 'json-syntax', severity: 'error' }],
   })
   expect((await runCli(['explain', 'jsn-syntax'])).stdout).toContain('did you mean "json-syntax"?')
 })

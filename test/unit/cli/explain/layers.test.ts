@@ -106,7 +106,7 @@ describe('what was recognised', () => {
   it('is in the JSON document', async () => {
     const { json } = await runCli(['explain', `E1122 10:00:01.123456 811 kubelet.go:7] ${text}: ${full}`, '-o', 'json'])
     expect(json).toMatchObject({
-      errors: [{ id: 'host-local-full', role: 'cause', said: full, look: [expect.any(String), expect.any(String)] }],
+      diagnoses: [{ id: 'host-local-full', role: 'cause', said: full, look: [expect.any(String), expect.any(String)] }],
       callers: ['kubelet', 'plugin frob (add)'],
       recognised: ['Failed to create pod sandbox', 'plugin type="frob" failed (add)', full],
     })

@@ -100,8 +100,7 @@ describe('trestle explain', () => {
   it('says of a code which ids it has, and of a shared id both what the error and what the finding means', async () => {
     expect((await runCli(['explain', '101'])).stdout).toContain('ids: pool-exhausted\n')
     expect((await runCli(['explain', 'chained-twice', '-o', 'json'])).json).toMatchObject({
-      ids: [{ id: 'chained-twice', code: 7 }],
-      checks: [{ id: 'chained-twice' }],
+      diagnoses: [{ id: 'chained-twice', code: 7 }],
     })
   })
 

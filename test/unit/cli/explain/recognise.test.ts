@@ -212,13 +212,13 @@ describe('trestle explain TEXT', () => {
     const asJson = await runCli(['explain', 'all is well', '-o', 'json'])
     expect(asJson).toMatchObject({
       code: 1,
-      json: { errors: [], codes: [], recognised: [], exitCode: 1 },
+      json: { diagnoses: [], recognised: [], exitCode: 1 },
     })
   })
 
   it('as JSON says which words it knew', async () => {
     const { json } = await runCli(['explain', 'E1121 cni plugin not initialized', '-o', 'json'])
-    expect(json).toMatchObject({ errors: [{ id: 'cni-not-initialized', said: 'cni plugin not initialized' }] })
+    expect(json).toMatchObject({ diagnoses: [{ id: 'cni-not-initialized', said: 'cni plugin not initialized' }] })
     expect(JSON.stringify(json)).not.toContain('pattern')
   })
 })
