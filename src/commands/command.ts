@@ -195,7 +195,7 @@ export function overview(commands: readonly Command[]): string {
     exitCodes,
     '',
     'Examples:',
-    ...commands.flatMap((command) => command.examples.slice(0, 1)).map((example) => `  ${example}`),
+    ...commands.flatMap(({ examples: [first = ''] }) => (first.split(' ').length > 2 ? [`  ${first}`] : [])),
     '',
   ].join('\n')
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which directories `trestle lint` says that containerd uses, against containerd itself: in the usual place, in k3s' layout,
-// behind a socket of its own, and when it does not answer.
+// Which directories `trestle lint` says that containerd uses, against containerd itself: in k3s' layout, and when it does
+// not answer.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -14,8 +14,6 @@ interface Said {
   readonly node: readonly {
     readonly settings: { readonly confDir: string; readonly binDirs: readonly string[] }
     readonly source: string
-    readonly edit: { readonly file: string }
-    readonly onDisk?: { readonly confDir: string }
   }[]
   readonly exitCode: number
 }
@@ -49,7 +47,7 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
   const list = JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins: [{ type: 'ptp' }] })
   const above = ({ findings }: Said) => findings.map(({ id }) => id)
 
-  it("k3s' layout: its own directory, and the template to edit (k3s-io/k3s#7999: config.toml is overwritten)", async () => {
+  it("k3s' layout: its own directory", async () => {
     await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
     await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
     await start()
@@ -58,7 +56,6 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
       {
         settings: { confDir: `${base}/etc/cni/net.d`, binDirs: ['/opt/cni/bin'] },
         source: 'CRI Status',
-        edit: { file: `${base}/etc/containerd/config-v3.toml.tmpl` },
       },
     ])
     expect(above(said)).toEqual([])
@@ -67,15 +64,13 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     expect(above(await lint())).toEqual(['dir-not-used'])
   })
 
-  it('without an answer over CRI its file is read', async () => {
+  it('without an answer over CRI the usual directories count', async () => {
     await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'`))
-    await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
     const pid = await start()
     await lab.run('kill', ['-STOP', pid])
     try {
       const said = await lint()
-      expect(said.node).toMatchObject([{ settings: { confDir: `${base}/etc/cni/net.d` }, source: file() }])
-      expect(above(said)).toEqual([])
+      expect(said.node).toMatchObject([{ settings: { confDir: '/etc/cni/net.d' }, source: 'the defaults' }])
     } finally {
       await lab.run('kill', ['-CONT', pid])
     }

@@ -20,7 +20,6 @@ import { openPrograms, type Programs } from './programs.ts'
 import {
   foldersOf,
   otherBinDirs,
-  runtimeFindings,
   runtimeLine,
   type Target,
   targetOf,
@@ -95,7 +94,7 @@ export function look(name: string | undefined, runtimes: readonly NodeRuntime[],
   const node = name === undefined ? runtimes : []
   return {
     files: looked.flatMap(({ lint }) => lint.files.map(({ file }) => file)),
-    findings: [...looked.flatMap(({ lint }) => lint.findings), ...unread, ...runtimeFindings(node)],
+    findings: [...looked.flatMap(({ lint }) => lint.findings), ...unread],
     directories: looked.flatMap(({ directory, readers, isFolder, lint: { prediction } }) => {
       return prediction === undefined || isFolder ? [] : [{ directory, prediction, readers }]
     }),

@@ -11,33 +11,21 @@ import { type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
 import { findingIn } from './finding.ts'
 
-/** Settings that cannot be read. */
-export function runtimeFindings(runtimes: readonly NodeRuntime[]): readonly Finding[] {
-  return runtimes.flatMap(({ problem, isDenied, files, edit }) => {
-    if (problem === undefined || isDenied) return []
-    return [findingIn(files[0] ?? edit.file, { id: 'runtime-config-broken', message: problem })]
-  })
-}
-
 /** A directory with configurations that no runtime reads. */
 export function unusedDirectory(directory: string, runtimes: readonly NodeRuntime[]): readonly Finding[] {
-  const running = runtimes.filter(isRunning)
-  const [first] = running
-  if (first === undefined || running.some((runtime) => directoryOf(runtime) === join(directory, '.'))) return []
+  const [first] = runtimes
+  if (first === undefined || runtimes.some((runtime) => directoryOf(runtime) === join(directory, '.'))) return []
   const their = directoryOf(first)
   const message = `${runtimeText(first)} reads ${their}, and nothing here`
-  const setting = first.runtime === 'CRI-O' ? 'network_dir' : 'conf_dir'
-  const cure = `move the file to ${their}, or change ${setting} in ${first.edit.file} and ${first.edit.restart}`
-  return [findingIn(directory, { id: 'dir-not-used', message, cure })]
+  return [findingIn(directory, { id: 'dir-not-used', message, cure: `move the file to ${their}` })]
 }
 
-/** A line for each runtime: its directories, their source, and the file to edit. */
+/** A line for each runtime: its directories, and their source. */
 export function runtimeLine(runtime: NodeRuntime): string {
-  const { settings, source, edit, root, isDenied } = runtime
+  const { settings, source, root, isDenied } = runtime
   const inside = root === '' ? '' : `, in its own mount namespace (${root})`
-  const unsure = isDenied === true ? '; its settings may not be read: run it as root' : ''
-  const state = isRunning(runtime) ? '' : ', which does not run'
-  return `${runtimeText(runtime)}${state}: ${directoriesText(settings)}${inside} (${source}; edit ${edit.file})${unsure}`
+  const unsure = isDenied === true ? '; it may not be asked: run it as root' : ''
+  return `${runtimeText(runtime)}: ${directoriesText(settings)}${inside} (${source})${unsure}`
 }
 
 function directoriesText({ confDir, binDirs }: CniSettings): string {
@@ -61,15 +49,10 @@ export function targetsOf(runtimes: readonly NodeRuntime[]): readonly Target[] {
 
 export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
   const readers = runtimes.filter((runtime) => directoryOf(runtime) === join(directory, '.'))
-  // A stopped runtime counts only for its own directory: Debian's containerd comes with other packages.
-  const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
+  const owners = readers.length > 0 ? readers : runtimes
   const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => skipsFaultyFiles(runtime))
   const fromEnv = process.env['CNI_PATH']
   return { directory, readers, binDirs: fromEnv ? fromEnv.split(':') : binDirsOf(owners[0]), isOfCrio }
-}
-
-function isRunning({ pid, socket }: NodeRuntime): boolean {
-  return pid !== undefined || socket !== undefined
 }
 
 /** The directory of a runtime, as a path in this mount namespace. */

@@ -23,6 +23,11 @@ export interface SocketAnswer {
   readonly notReady?: string
 }
 
+/** Whether a server has said that it does not serve CRI, as Docker's containerd. */
+export function hasNoCri(answer: unknown): boolean {
+  return answer instanceof Error && 'code' in answer && answer.code === 'UNIMPLEMENTED'
+}
+
 /** Asks over CRI. Throws CriError without an answer, or when the server has no CRI (UNIMPLEMENTED). */
 export async function askSocket(socket: string, timeoutMs: number): Promise<SocketAnswer> {
   // Loaded late, because other commands need no gRPC.
@@ -43,7 +48,7 @@ export async function askSocket(socket: string, timeoutMs: number): Promise<Sock
   }
 }
 
-/** The settings of a running CRI-O; undefined where it does not tell, or not in TOML: then its files are read. */
+/** The settings of a running CRI-O; undefined where it does not tell, or not in TOML. */
 export async function askCrio(socketPath: string, timeoutMs: number): Promise<CniSettings | undefined> {
   try {
     const signal = AbortSignal.timeout(timeoutMs)
@@ -55,7 +60,7 @@ export async function askCrio(socketPath: string, timeoutMs: number): Promise<Cn
       asked.on('error', reject)
       asked.end()
     })
-    return crioSettings(parse(answered) as JsonObject, () => undefined)
+    return crioSettings(parse(answered) as JsonObject)
   } catch {
     return undefined
   }

@@ -1,97 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directories that the runtimes of this node really use, with the source of each answer: the runtime, else its
-// files. Read-only.
+// The runtimes that run on this node, and the directories that they really use, as they say themselves. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
 import { orElse } from '../if-there.ts'
-import { askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
-import { processesOf, type RuntimeProcess } from './processes.ts'
-import { type CniSettings, containerdFiles, crioFiles, type FileSettings } from './runtime-settings.ts'
+import { askSocket, hasNoCri, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
+import { flagOf, processesOf, type RuntimeProcess } from './processes.ts'
+import { type CniSettings, defaultSettings } from './runtime-settings.ts'
 
 /** A runtime of this node with its directories. */
 export interface NodeRuntime {
   readonly runtime: RuntimeName
-  /** Absent if the runtime is stopped, or if no known process owns the socket. */
+  /** Absent if no known process owns the socket. */
   readonly pid?: number
+  /** Absent where it does not answer: then `settings` are the defaults. */
   readonly socket?: string
   readonly settings: CniSettings
-  /** Source of the settings, for reports: `CRI Status`, or the files. */
+  /** Source of the settings, for reports: `CRI Status`, or `the defaults`. */
   readonly source: string
-  readonly files: readonly string[]
-  readonly edit: FileSettings['edit']
   /** Prefix of the runtime's paths: empty, or /proc/PID/root. */
   readonly root: string
-  /** The reason why neither the runtime nor its files answered; then `settings` may be the defaults. */
-  readonly problem?: string
-  /** The problem is the caller's missing permission, not a fault of the runtime. */
+  /** Its sockets are not open to this user. */
   readonly isDenied?: true
   /** The runtime's message about a network that is not ready. */
   readonly notReady?: string
 }
 
-const programs = {
-  containerd: { runtime: 'containerd', read: containerdFiles },
-  crio: { runtime: 'CRI-O', read: crioFiles },
-} as const
+const programs: Readonly<Record<string, RuntimeName>> = { containerd: 'containerd', crio: 'CRI-O' }
 
 interface Asked {
   readonly timeoutMs?: number
   readonly endpoint?: string | undefined
 }
 
-/** A process with the settings of its files. */
-interface Seen {
-  readonly runtime: RuntimeName
-  readonly process?: RuntimeProcess
-  readonly files: FileSettings
-}
-
 /**
- * The running runtimes that serve CRI, in the order of their process ids; without any, the installed ones. `timeoutMs`:
- * for each call to a socket. `endpoint`: the one socket that is asked.
+ * The runtimes that run and serve CRI, in the order of their process ids. `timeoutMs`: for each call to a socket.
+ * `endpoint`: the one socket that is asked.
  */
 export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): Promise<readonly NodeRuntime[]> {
-  const running: Seen[] = []
-  for (const process of endpoint === undefined ? processesOf(Object.keys(programs)) : []) {
-    const { runtime, read } = programs[process.name as keyof typeof programs]
-    const files = read(process)
-    if (files.hasCri) running.push({ runtime, process, files })
-  }
-  const addressOf = ({ process, files }: Seen) => `${process?.root ?? ''}${files.address}`
+  const running = endpoint === undefined ? processesOf(Object.keys(programs)) : []
   const found: NodeRuntime[] = []
-  const answered = new Set<Seen>()
-  for (const socket of endpoint === undefined ? existingSockets(running.map(addressOf)) : socketsAt(endpoint)) {
-    const answer = await askSocket(socket, timeoutMs).catch(() => undefined)
-    if (answer === undefined) continue
-    const same = running.filter(({ runtime }) => runtime === answer.runtime)
-    const seen = same.find((each) => addressOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
-    if (seen !== undefined) answered.add(seen)
-    const { read } = answer.runtime === 'CRI-O' ? programs.crio : programs.containerd
-    found.push(nodeRuntime(seen ?? { runtime: answer.runtime, files: read() }, socket, answer))
+  const known = new Set<RuntimeProcess>()
+  for (const socket of endpoint === undefined ? existingSockets(running.map(socketOf)) : socketsAt(endpoint)) {
+    const answer = await askSocket(socket, timeoutMs).catch((error: unknown) => error as Error)
+    const runtime = answer instanceof Error ? undefined : answer.runtime
+    const same = running.filter(({ name }) => runtime === undefined || programs[name] === runtime)
+    const process = same.find((each) => socketOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
+    // Docker's containerd serves no pods.
+    if (process !== undefined && (runtime !== undefined || hasNoCri(answer))) known.add(process)
+    if (!(answer instanceof Error)) found.push(nodeRuntime(answer.runtime, process, { socket, answer }))
   }
-  for (const seen of running) if (!answered.has(seen)) found.push(nodeRuntime(seen))
-  if (found.length > 0 || endpoint !== undefined) return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
-  return Object.values(programs).flatMap(({ runtime, read }) => {
-    const files = read()
-    const isThere = files.hasCri && (files.files.length > 0 || files.problem !== undefined)
-    return isThere ? [nodeRuntime({ runtime, files })] : []
-  })
+  for (const process of running) {
+    const runtime = programs[process.name]
+    if (runtime !== undefined && !known.has(process)) found.push(nodeRuntime(runtime, process))
+  }
+  return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
 }
 
-function nodeRuntime({ runtime, process, files }: Seen, socket?: string, asked?: SocketAnswer): NodeRuntime {
-  const { answer, notReady } = asked ?? {}
-  const problem = answer === undefined ? files.problem : undefined
+function nodeRuntime(
+  runtime: RuntimeName,
+  process: RuntimeProcess | undefined,
+  told?: { readonly socket: string; readonly answer: SocketAnswer },
+): NodeRuntime {
+  const isDenied = told === undefined && globalThis.process.geteuid?.() !== 0
   return {
     runtime,
-    settings: answer?.settings ?? files.settings,
-    source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
-    files: files.files,
-    edit: files.edit,
+    settings: told?.answer.answer?.settings ?? defaultSettings,
+    source: told?.answer.answer?.source ?? 'the defaults',
     root: process?.root ?? '',
-    ...defined({ pid: process?.pid, socket, notReady, problem: problem?.message }),
-    ...(problem?.isDenied ? { isDenied: true } : {}),
+    ...defined({ pid: process?.pid, socket: told?.socket, notReady: told?.answer.notReady }),
+    ...(isDenied ? { isDenied: true } : {}),
   }
+}
+
+/** The socket that a process serves, by its flags. */
+function socketOf({ name, args, root }: RuntimeProcess): string {
+  const [flags, usual] = name === 'crio' ? [['listen'], knownSockets[1]] : [['a', 'address'], knownSockets[0]]
+  return `${root}${flagOf(args, flags as string[]) ?? usual}`
 }
 
 /** The name of a runtime with its process, as in a report. */

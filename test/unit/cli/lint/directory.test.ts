@@ -49,8 +49,6 @@ describe('the plugin that containerd calls by itself', () => {
     runtime,
     settings: { confDir: dir, binDirs: [join(root, 'bin')], ...more },
     source: 'CRI Status',
-    files: [],
-    edit: { file: '/etc/containerd/config.toml', restart: 'systemctl restart containerd' },
     root: '',
   })
   const found = (...readers: readonly NodeRuntime[]) =>
