@@ -57,9 +57,9 @@ export function openFaultBench(node: DoctorNode, pod: Pod) {
     })
   const explain = (text: string): Said => {
     const { exitCode = -1, stdout } = execaSync(trestle, ['explain', '-o', 'json', '-'], { input: text, reject: false })
-    const { errors = [], ids = [], checks = [] } = JSON.parse(stdout) as Readonly<Record<string, readonly Listed[]>>
-    const causes = errors.filter(({ role }) => role === undefined || role === 'cause')
-    return { code: exitCode, ids: idsOf([...causes, ...ids, ...checks]), text }
+    const { diagnoses = [] } = JSON.parse(stdout) as Readonly<Record<string, readonly Listed[]>>
+    const causes = diagnoses.filter(({ role }) => role === undefined || role === 'cause')
+    return { code: exitCode, ids: idsOf(causes.filter(({ id }) => !id.startsWith('code-'))), text }
   }
   const lint = (): Said => {
     const { exitCode = -1, stdout } = sh('trestle lint $CONF --bin-dir $BIN -o json')

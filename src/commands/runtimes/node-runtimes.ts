@@ -4,7 +4,7 @@
 import { realpathSync, statSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
 import { orElse } from '../if-there.ts'
-import { askSocket, hasNoCri, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
+import { askSocket, hasNoCri, type RuntimeName } from './ask-runtime.ts'
 import { flagOf, processesOf, type RuntimeProcess } from './processes.ts'
 import { type CniSettings, defaultSettings } from './runtime-settings.ts'
 
@@ -39,44 +39,47 @@ interface Asked {
  */
 export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): Promise<readonly NodeRuntime[]> {
   const running = endpoint === undefined ? processesOf(Object.keys(programs)) : []
+  const sockets = endpoint === undefined ? existingSockets(running.map(socketOf)) : socketsAt(endpoint)
   const found: NodeRuntime[] = []
-  const known = new Set<RuntimeProcess>()
-  for (const socket of endpoint === undefined ? existingSockets(running.map(socketOf)) : socketsAt(endpoint)) {
-    const answer = await askSocket(socket, timeoutMs).catch((error: unknown) => error as Error)
-    const runtime = answer instanceof Error ? undefined : answer.runtime
-    const same = running.filter(({ name }) => runtime === undefined || programs[name] === runtime)
-    const process = same.find((each) => socketOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
-    // Docker's containerd serves no pods.
-    if (process !== undefined && (runtime !== undefined || hasNoCri(answer))) known.add(process)
-    if (!(answer instanceof Error)) found.push(nodeRuntime(answer.runtime, process, { socket, answer }))
+  const settled = new Set<RuntimeProcess>()
+  for (const socket of sockets) {
+    const answer = await askSocket(socket, timeoutMs).catch((error: Error) => error)
+    if (answer instanceof Error) {
+      // Docker's containerd serves no CRI, and no pods.
+      if (hasNoCri(answer)) for (const each of running) if (socketOf(each) === socket) settled.add(each)
+      continue
+    }
+    const same = running.filter(({ name }) => programs[name] === answer.runtime)
+    const owner = same.find((each) => socketOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
+    if (owner !== undefined) settled.add(owner)
+    const { settings = defaultSettings, source = usual } = answer.answer ?? {}
+    const { runtime, notReady } = answer
+    found.push({
+      runtime,
+      settings,
+      source,
+      root: owner?.root ?? '',
+      socket,
+      ...defined({ pid: owner?.pid, notReady }),
+    })
   }
-  for (const process of running) {
-    const runtime = programs[process.name]
-    if (runtime !== undefined && !known.has(process)) found.push(nodeRuntime(runtime, process))
+  const isDenied = process.geteuid?.() !== 0
+  for (const { name, pid, root } of running.filter((each) => !settled.has(each))) {
+    const runtime = programs[name] ?? 'containerd'
+    found.push({ runtime, pid, root, settings: defaultSettings, source: usual, ...(isDenied ? { isDenied } : {}) })
   }
   return found.toSorted((a, b) => (a.pid ?? 0) - (b.pid ?? 0))
 }
 
-function nodeRuntime(
-  runtime: RuntimeName,
-  process: RuntimeProcess | undefined,
-  told?: { readonly socket: string; readonly answer: SocketAnswer },
-): NodeRuntime {
-  const isDenied = told === undefined && globalThis.process.geteuid?.() !== 0
-  return {
-    runtime,
-    settings: told?.answer.answer?.settings ?? defaultSettings,
-    source: told?.answer.answer?.source ?? 'the defaults',
-    root: process?.root ?? '',
-    ...defined({ pid: process?.pid, socket: told?.socket, notReady: told?.answer.notReady }),
-    ...(isDenied ? { isDenied: true } : {}),
-  }
-}
+const usual = 'the defaults'
 
 /** The socket that a process serves, by its flags. */
 function socketOf({ name, args, root }: RuntimeProcess): string {
-  const [flags, usual] = name === 'crio' ? [['listen'], knownSockets[1]] : [['a', 'address'], knownSockets[0]]
-  return `${root}${flagOf(args, flags as string[]) ?? usual}`
+  const address =
+    name === 'crio'
+      ? (flagOf(args, ['listen']) ?? '/run/crio/crio.sock')
+      : (flagOf(args, ['a', 'address']) ?? '/run/containerd/containerd.sock')
+  return `${root}${address}`
 }
 
 /** The name of a runtime with its process, as in a report. */

@@ -40,7 +40,7 @@ export const directories: readonly (readonly [
     'a .conf beside the .conflist of one network',
     { '10-a.conf': single('10-a.conf', 'a'), '10-a.conflist': list('10-a.conflist', 'a') },
     '10-a.conf',
-    'runtimes-differ',
+    'same-network',
   ],
   [
     'a backup',

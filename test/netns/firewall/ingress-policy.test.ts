@@ -203,16 +203,6 @@ if (isFull)
       expect(ways(a.pod, b, true), 'one bridge').toEqual(of4)
       expect(ways(a.pod, c, false), 'another bridge').toEqual([])
     })
-
-    it('whose list has another bridge by now keep the policy', async () => {
-      for (const [number, name] of ['cni7', 'cni8', 'cni9'].entries()) foreignBridge(host, name, `10.24${number}.0.1`)
-      const a = await chainedPod('n', 'a', { bridge: 'cni8', address: '10.241.0.2', hostPort: 8001 })
-      const b = await chainedPod('m', 'b', { bridge: 'cni7', address: '10.240.0.2', hostPort: 8002 })
-      const c = await chainedPod('n', 'c', { bridge: 'cni9', address: '10.242.0.2', hostPort: 8003 })
-      expect(ways(b.pod, a, false), 'to the earlier bridge').toEqual([])
-      expect(ways(a.pod, b, false), 'from the earlier bridge').toEqual([])
-      expect(ways(c.pod, a, false), 'of one list').toEqual([])
-    })
   })
 
 describe('an unknown policy', () => {
