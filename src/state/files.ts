@@ -55,10 +55,21 @@ export function readableText(path: string): string | undefined {
 export function writeText(path: string, text: string, flags = 0): void {
   const temporary = writeTemporary(path, text, flags)
   try {
-    renameSync(temporary, path)
+    renameOver(temporary, path)
   } catch (error) {
     rmSync(temporary, { force: true })
     throw error
+  }
+}
+
+/** A directory in a file's place is nobody's. */
+function renameOver(temporary: string, path: string): void {
+  try {
+    renameSync(temporary, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EISDIR') throw error
+    removeFile(path)
+    renameSync(temporary, path)
   }
 }
 

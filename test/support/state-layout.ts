@@ -156,9 +156,9 @@ export function callFiles({ stateDir }: Node): readonly string[] {
   return namesIn(stateDir).filter((name) => name.startsWith('call.'))
 }
 
-/** What a file that is written, and has not its name yet, is called. `pidNamespace`: as readlink(2) shows it. */
-export function temporaryName(pidNamespace: string, pid: number): string {
-  return `.${pidNamespace.replace(/\D/g, '')}.${pid}.5.1`
+/** What a file that is written, and has not its name yet, is called. */
+export function temporaryName(pid: number): string {
+  return `.${pid}.5.1`
 }
 
 export function isTemporaryName(name: string): boolean {

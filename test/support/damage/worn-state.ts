@@ -42,7 +42,7 @@ export const kinds: Readonly<Record<string, string>> = {
   'a reserved port': relative.port(portName('tcp', port.hostPort)),
   "the node's lock": relative.lock,
   "an attachment's lock": worn.lockOf('p'),
-  'a temporary file': `${worn.directoryOf('pending')}/${temporaryName(livingStamp().pidNamespace, 4_194_304)}`,
+  'a temporary file': `${worn.directoryOf('pending')}/${temporaryName(4_194_304)}`,
 }
 
 /** For a damage that needs one: what another attachment has of the same kind. */
