@@ -33,8 +33,8 @@ export const doctorCommand: Command = {
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, the kernel (forwarding, rp_filter,',
     'IPv6, br_netfilter), state against the links, routes and rules that exist, the inside of pods, addresses and host',
-    'ports, leftovers of dead pods, other firewalls, and the last hour of the logs of runtimes and kubelet. It',
-    'changes nothing, and works beside other plugins too. Each finding has an id: `trestle explain forwarding-off`.',
+    'ports, leftovers of dead pods, other firewalls, and the last hour of the logs of runtimes and kubelet. It changes',
+    'nothing. Networks of other plugins are not judged. Each finding has an id: `trestle explain forwarding-off`.',
     'Exit code 1: an error or a warning; 3: nothing was found, and not all could be looked at.',
   ].join('\n'),
   options: {
@@ -215,7 +215,7 @@ async function look(
   const asked = options.pod
   const pod = asked === undefined ? undefined : await attempt('network', true, undefined, () => lookAtPod(node, asked))
   if (pod !== undefined && isUnknown(pod, log)) {
-    const missing = 'is not known on this node: no record, no result of libcni, no sandbox, and nothing in the log'
+    const missing = 'is not known on this node: no record of trestle, no sandbox, and nothing in the log'
     skip({ group: 'network', why: `${pod.asked} ${missing}` })
   }
   const all = withoutEchoes(found, log, probe).filter(isMeant)

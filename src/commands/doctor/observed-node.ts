@@ -228,7 +228,7 @@ function isLive(record: AttachmentRecord): boolean {
   return netnsState(netns) === 'live' || (netns.path === '' && spec !== undefined && !isDead(record))
 }
 
-/** The networks of the state, and those of a used configuration that has no pods yet. */
+/** The networks of the state, and those of trestle in a used configuration that has no pods yet. */
 function podNetworks(
   hasState: boolean,
   records: readonly AttachmentRecord[],
@@ -251,29 +251,21 @@ function podNetworks(
   }
   for (const { network = '', plugins } of configurations) {
     const [main] = plugins
-    if (main === undefined || found.some(({ name }) => name === network)) continue
-    const links = bridgesOf(main)
-    const subnets = [...new Set(plugins.flatMap(({ conf }) => subnetsOf({ conf, steps: [], index: 0 })))]
-    const accepts = plugins.some(
-      ({ type, conf, isOwn }) => type === 'firewall' || (isOwn && lookUp(conf, 'firewall') !== undefined),
-    )
+    // Networks of other plugins are not judged.
+    if (main === undefined || !main.isOwn || found.some(({ name }) => name === network)) continue
+    const { conf } = main
+    const bridge = lookUp(conf, 'bridge') || 'cni0'
+    const links = (lookUp(conf, 'mode') ?? 'bridge') === 'bridge' ? [String(bridge)] : []
     found.push({
       name: network,
-      subnets,
+      subnets: subnetsOf({ conf, steps: [], index: 0 }),
       links,
       bridges: links,
-      accepts,
+      accepts: lookUp(conf, 'firewall') !== undefined,
       isSetUp: links.some((link) => host.links.has(link)),
     })
   }
   return found
-}
-
-/** The bridge of a plugin that has one; cni0 is the default of each. */
-function bridgesOf({ type, conf, isOwn }: Plugin): readonly string[] {
-  const isBridge = ['bridge', 'flannel'].includes(type) || (isOwn && (lookUp(conf, 'mode') ?? 'bridge') === 'bridge')
-  const name = lookUp(conf, 'bridge')
-  return isBridge ? [typeof name === 'string' && name !== '' ? name : 'cni0'] : []
 }
 
 /** A likely pod address of the range: the third, behind the gateway. */

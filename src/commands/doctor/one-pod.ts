@@ -3,13 +3,12 @@
 
 import { bareAddress } from '../../cni/addresses.ts'
 import { closeNetns, openNetnsIfThere } from '../../kernel/netns.ts'
-import type { ObservedLink, Place } from '../../kernel/observed.ts'
+import type { ObservedLink } from '../../kernel/observed.ts'
 import type { AttachmentRecord } from '../../state/records.ts'
 import { allRecords } from '../../state/records.ts'
 import { compareInPod } from '../../verbs/check.ts'
-import { type CachedAttachment, cachedAddresses, cachedAttachments } from '../by-hand/libcni-cache.ts'
 import type { Finding } from '../findings.ts'
-import { podNameOf, podNameOfCached } from '../network-picture.ts'
+import { podNameOf } from '../network-picture.ts'
 import type { LoggedError } from './log.ts'
 import { sandboxFailed } from './log.ts'
 import type { Node } from './observed-node.ts'
@@ -50,12 +49,8 @@ export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
   const records = (node.hasState ? allRecords() : []).filter((record) => {
     return record.id.role !== 'ipam' && isMeant(record.id.containerId, podNameOf(record))
   })
-  const cached = cachedAttachments().filter((each) => {
-    const isRecorded = records.some(({ id }) => id.containerId === each.containerId && id.ifName === each.ifName)
-    return !isRecorded && isMeant(each.containerId, podNameOfCached(each))
-  })
-  const attachments = cached.map((each) => ofCache(each, node.host))
-  for (const record of records) attachments.unshift(await ofRecord(record, node))
+  const attachments: PodAttachment[] = []
+  for (const record of records) attachments.push(await ofRecord(record, node))
   const known = attachments.flatMap(({ pod, containerId }) => [containerId.slice(0, 13), pod])
   const listed = sandboxes.flatMap(({ id, pod }) => [id.slice(0, 13), pod])
   return {
@@ -115,30 +110,13 @@ function routeText(dst: string, gw: string | undefined): string {
   return gw === undefined ? to : `${to} by ${gw}`
 }
 
-/** A pod of another plugin: the plugin's result, and the current links on the node. */
-function ofCache(cached: CachedAttachment, host: Place): PodAttachment {
-  const { containerId, network, ifName, netns, result } = cached
-  const pod = podNameOfCached(cached)
-  const links = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => name)
-  const who = 'another plugin, by the result that libcni keeps'
-  const addresses = result.ips.map(({ address }) => address)
-  const facts: (readonly [string, string])[] = [
-    ['network', `${network}: ${ifName} of container ${containerId.slice(0, 13)} of ${pod}, made by ${who}`],
-    ...(netns === '' ? [] : [['namespace', netns] as const]),
-    ...links.map((link) => ['link', linkText(link, host.links.get(link), 'on the node')] as const),
-    ...addresses.map((address) => ['address', address] as const),
-    ...result.routes.map(({ dst, gw }) => ['route', routeText(dst, gw)] as const),
-  ]
-  return { containerId, network, ifName, pod, links, facts, differences: [], addresses: cachedAddresses(cached) }
-}
-
 /** The report's lines about a pod. */
 export function podLines({ asked, sandboxes, attachments, names }: PodFacts, log: readonly LoggedError[]) {
   const lines = sandboxes.map((text) => ['sandbox', text] as readonly [string, string])
   if (attachments.length === 0) {
     const hasFailed = log.some(({ id, pods }) => id === sandboxFailed && pods.some((pod) => names.includes(pod)))
     const why = hasFailed ? 'its ADD went well, its sandbox failed, and DEL followed' : 'no ADD of it went well here'
-    lines.push(['network', `no record of trestle, no result of libcni: ${why}`])
+    lines.push(['network', `no record of trestle: ${why}`])
   }
   return { title: `pod ${asked}`, lines: [...lines, ...attachments.flatMap(({ facts }) => facts)] }
 }

@@ -82,24 +82,19 @@ export async function probeNode(used: Configuration | undefined, peer?: string):
   throw failureOf('call-interrupted', `ended by ${endedBy}`, { details: 'the temporary pods are gone' })
 }
 
-/** Reference plugins that need only their own configuration. */
-const plainTypes = [
-  ...['bridge', 'ptp', 'macvlan', 'ipvlan'],
-  ...['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'loopback'],
-]
-
 /** Other plugins ask the API server for the pod, take a link of the node, or have one fixed address. */
 function whyNotProbeable({ plugins }: Configuration): string | undefined {
   for (const { type, conf, isOwn } of plugins) {
-    if (!isOwn && !plainTypes.includes(type)) {
-      return `the plugin ${type} needs more than its configuration (a pod of the API server, a link)`
-    }
+    if (!isOwn && !chainable.includes(type)) return `the plugin ${type} may need more than its configuration`
     const ipam = lookUp(asObject(lookUp(conf, 'ipam')), 'type')
-    if (ipam === undefined || ipam === 'host-local' || (isOwn && ipam === 'trestle')) continue
+    if (ipam === undefined || ipam === 'host-local' || ipam === 'trestle') continue
     return `a temporary pod could not give back what the plugin ${ipam} hands out`
   }
-  return undefined
+  return plugins[0]?.isOwn === true ? undefined : 'the interface is of another plugin'
 }
+
+/** Reference plugins behind trestle that need only their own configuration. */
+const chainable = ['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr']
 
 /** All probes at once. */
 async function reachSteps(trial: Trial, peer?: string): Promise<readonly Step[]> {

@@ -10,7 +10,6 @@ import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { snapshot, trestle } from '../../support/host.ts'
 import { stateEnv, stateOf } from '../../support/state-layout.ts'
 import { outside } from '../../support/traffic/traffic.ts'
-import { missingPlugins, upstreamPlugins } from '../../support/upstream.ts'
 
 interface Step {
   readonly what: string
@@ -51,7 +50,6 @@ const namesIn = (directory: string): readonly string[] => {
     return []
   }
 }
-const upstreamMissing = missingPlugins(['bridge', 'host-local', 'portmap'])
 const patient = { timeout: 30_000, interval: 50 }
 const addresses = () => namesIn(stateOf(node, 'pods').directoryOf('addresses')).toSorted()
 const attachments = () => namesIn(stateOf(node, 'pods').directoryOf('attachments'))
@@ -78,18 +76,6 @@ describe('pods that are tried', () => {
     } finally {
       await stop()
     }
-  })
-
-  it('of upstream plugins leave no file of host-local', { skip: upstreamMissing !== undefined }, () => {
-    const ipam = { type: 'host-local', ranges: [[{ subnet: '10.83.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] }
-    const bridge = { type: 'bridge', bridge: 'cni9', isGateway: true, ipMasq: true, hairpinMode: true, ipam }
-    const portmap = { type: 'portmap', capabilities: { portMappings: true } }
-    node.write('10-pods.conflist', { cniVersion: '1.0.0', name: 'pods', plugins: [bridge, portmap] })
-    done(`cp ${upstreamPlugins}/bridge ${upstreamPlugins}/host-local ${upstreamPlugins}/portmap ${node.binDir}`)
-    const { code, ids, steps } = probe()
-    expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
-    expect(steps.filter(({ target }) => target === 'host-port').map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
-    expect(namesIn('/var/lib/cni/networks/pods').filter((name) => name.startsWith('10.'))).toEqual([])
   })
 
   it('name what they do not reach, where nothing else is found above a note', () => {

@@ -65,7 +65,7 @@ it.each([
     { id: 'sandbox-failed', pods, finding: findingOf({ id: 'sandbox-failed', on: 'shop/web', message: '' }) },
   ]
   const text = reportText({ ...report, log, pod: { ...pod, attachments: [] } }, { hasColour: false, width: 160 })
-  expect(text).toContain(`no result of libcni: ${why}`)
+  expect(text).toContain(`no record of trestle: ${why}`)
 })
 
 it('without colour has no escape sequence', () => {
