@@ -54,7 +54,7 @@ export function publishedOf(about: Diagnosis | Found): Finding {
 
 /** The analysis as text: causes in full, and messages around them in a line each. */
 export function recognisedText(found: Recognised): string {
-  const { errors, codes, own, layers, known } = found
+  const { errors, codes, own, known } = found
   const causes = errors.filter(({ role }) => role === 'cause')
   const around = errors.filter(({ role }) => role === 'around')
   const after = errors.filter(({ role }) => role === 'after')
@@ -62,7 +62,6 @@ export function recognisedText(found: Recognised): string {
   const otherCodes = codes.filter(({ code }) => !own.some((each) => each.code === code))
   const blocks = [...own, ...otherCodes, ...causes].map(diagnosisText)
   const lines = [
-    line('passed on by', layers.map(({ who }) => who).join(' > ')),
     ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),
     ...after.map(({ id, meaning }) => `said after it, while cleaning up: ${id}: ${meaning}\n`),
     line('recognised', known.map(quoted).join(', ')),
@@ -71,10 +70,7 @@ export function recognisedText(found: Recognised): string {
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
 }
 
-/** The line for a text without a known error: its innermost plugin, else the program that printed it. */
-function unknownText({ layers, program }: Recognised): string {
-  const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))?.who
-  if (plugin !== undefined) return `not known here; it is of ${plugin}: its log, and that of its agent, tell more\n`
+function unknownText({ program }: Recognised): string {
   return program === undefined ? 'not known here\n' : `not known here; it is of ${program}: its log tells more\n`
 }
 

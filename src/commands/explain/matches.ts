@@ -2,10 +2,19 @@
 // The errors of other programs in a text, with their positions.
 
 import { diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
-import { anyOf, type Span } from './layers.ts'
+
+/** A place in a text: [from, to). */
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
 
 /** A known error in a text. `said`: the words that were recognised. */
 export type Match = KnownError & Span & { readonly said: string }
+
+function anyOf(parts: readonly RegExp[], flags = ''): RegExp {
+  return new RegExp(parts.map(({ source }) => source).join('|'), flags)
+}
 
 /** Errors of image pulls, volumes and the API server's hooks, which have the same words. */
 const otherMatters = anyOf(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes, and the callers.
+// Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes.
 
 import {
   type Diagnosis,
@@ -10,8 +10,7 @@ import {
   patterns,
 } from '../../catalogue/diagnosis.ts'
 import { Code } from '../../cni/errors.ts'
-import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
-import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
+import { distance, type Match, matchesIn, type Span, wordsOf } from './matches.ts'
 
 /** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
 type Role = 'cause' | 'around' | 'after'
@@ -27,10 +26,8 @@ export interface Recognised {
   readonly codes: readonly Diagnosis[]
   /** Diagnoses of trestle's ids in the text; their codes are among `codes`. */
   readonly own: readonly Diagnosis[]
-  /** The callers, outermost first. */
-  readonly layers: readonly Layer[]
   readonly known: readonly string[]
-  /** Without a known error: the program that printed the text. */
+  /** Without a known error: the innermost plugin, or the program that printed the text. */
   readonly program: string | undefined
 }
 
@@ -40,7 +37,6 @@ export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'cod
 
 export function recognise(pasted: string): Recognised {
   const text = plainText(pasted)
-  const layers = layersOf(text)
   const ids = idsIn(text)
   const all = matchesIn(text, ids.length > 0)
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(diagnosis)
@@ -49,11 +45,13 @@ export function recognise(pasted: string): Recognised {
   const others = all.filter(({ alsoOurs }) => !isOurs || alsoOurs !== true)
   const errors = withRoles(text, others, ids.length > 0)
   const own = [...(isSpokenByUs(text) || others.length === 0 ? numbered : []), ...ids]
-  const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
+  const known = [...errors, ...own].map(({ said }) => said)
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes().filter(({ code }) => numbers.includes(code))
-  const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)] }
-  return { ...found, program: isEmpty(found) ? programOf(text) : undefined }
+  const found = { errors, codes, own: ownIds, known: [...new Set(known)] }
+  if (!isEmpty(found)) return { ...found, program: undefined }
+  const speaker = speakerOf(text)
+  return { ...found, program: speaker === undefined ? programOf(text) : `plugin ${speaker}` }
 }
 
 /**
@@ -76,6 +74,20 @@ function withRoles(text: string, matches: readonly Match[], isOurs: boolean): re
   return matches
     .map((match): Found => ({ ...match, role: roleOf(match) }))
     .sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.from - b.from)
+}
+
+/** The name of the innermost plugin in a text; undefined without one. */
+function speakerOf(text: string): string | undefined {
+  return [...text.matchAll(/\btype=["']([^"']+)["']/g)].at(-1)?.[1]
+}
+
+/**
+ * The start of the message about the clean-up after a failure (dockershim prints both in one line), else the text's
+ * end.
+ */
+function aftermathOf(text: string): number {
+  const at = text.search(/,\s+failed\s+to\s+(?:clean\s+up\s+sandbox\s+container|teardown\s+pod)/)
+  return at < 0 ? text.length : at
 }
 
 /** Words with an id or code of trestle. */
