@@ -6,9 +6,9 @@ import { styleText } from 'node:util'
 import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../catalogue/diagnosis.ts'
 import { oneLine } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
-import { exitCode as exitCodes, type Input, UsageError } from './command.ts'
+import { UsageError } from './command.ts'
 import { nearestWord } from './nearest-word.ts'
-import { print, rowsOf } from './output.ts'
+import { rowsOf } from './output.ts'
 
 /** One finding of lint, doctor, explain or try, as docs/findings.schema.json has it; what further keys are is said there. */
 export interface Finding {
@@ -47,27 +47,15 @@ export function documentOf(about: Diagnosis): Readonly<Record<string, unknown>> 
   return { id, who, code, severity, group, meaning, cause: causes.join('; or '), causes, look, cure, run, checks }
 }
 
-/** `--list`: the diagnoses of a command's findings, a line each. */
-export function listDiagnoses(input: Input, command: string, all: readonly Diagnosis[]): number {
-  const lines = all.map(({ id, group, severity = 'error', meaning }) => {
-    const place = group === undefined ? '' : `${group.padEnd(14)} `
-    return `${place}${severity.padEnd(7)}  ${id.padEnd(26)}  ${meaning}\n`
-  })
-  return print(input, {
-    command,
-    document: { checks: all.map(documentOf) },
-    text: lines.join(''),
-    code: exitCodes.fine,
-  })
-}
-
 /** The words of a comma-separated option. Throws UsageError for an unknown word, which would have no effect. */
 export function wordsOf(option: string, value: string | boolean | undefined, known: readonly string[]) {
   const words = `${value ?? ''}`.split(',').filter((word) => word !== '')
   const wrong = words.find((word) => !known.includes(word))
   if (wrong === undefined) return words
   const meant = nearestWord(wrong, known)
-  throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
+  throw new UsageError(
+    `--${option} ${wrong}: ${meant === undefined ? 'use what a finding has in front of it' : `did you mean "${meant}"?`}`,
+  )
 }
 
 /** The layout of a text. `width`: in columns; commands stay on one line. */

@@ -10,7 +10,7 @@ import { readSysctl } from '../../kernel/proc.ts'
 import { openContext } from '../../verbs/context.ts'
 import { restoreNetworks } from '../../verbs/restore.ts'
 import { type Command, exitCode, type Input, UsageError } from '../command.ts'
-import { type Finding, findingOf, listDiagnoses, wordsOf } from '../findings.ts'
+import { type Finding, findingOf, wordsOf } from '../findings.ts'
 import { sweep } from '../gc-command.ts'
 import { type Progress, print, withProgress } from '../output.ts'
 import { type Probed, probeNode } from '../probe/on-node.ts'
@@ -40,7 +40,6 @@ export const doctorCommand: Command = {
   options: {
     only: { type: 'string', value: 'WORDS', help: 'only these groups or ids, commas between' },
     skip: { type: 'string', value: 'WORDS', help: 'leave these groups or ids out' },
-    list: { type: 'boolean', help: 'list the ids of findings, and look at nothing' },
     short: { type: 'boolean', help: 'one line, with versions' },
     wait: { type: 'string', value: 'SECONDS', help: 'repeat the look until nothing is found, for at most SECONDS' },
     fix: { type: 'boolean', help: "list the repairs of trestle's own network" },
@@ -85,7 +84,6 @@ async function run(input: Input): Promise<number> {
   const { values, words, isJson, output } = input
   const [peer] = words
   const pod = values['pod'] as string | undefined
-  if (values['list'] === true) return listDiagnoses(input, 'doctor', ownDiagnoses())
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   if (pod !== undefined && !/^[\w.-]+(?:\/[\w.-]+)?$/.test(pod)) {
     throw new UsageError(`--pod ${pod}: use NAMESPACE/NAME, or a container id`)

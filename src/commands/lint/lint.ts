@@ -7,7 +7,7 @@ import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/errors.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { isConfigurationName } from '../config-directory.ts'
-import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../findings.ts'
+import { counted, countOf, type Finding, findingText, wordsOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
 import { readInputText } from '../input-file.ts'
 import { print } from '../output.ts'
@@ -47,7 +47,6 @@ export const lintCommand: Command = {
   options: {
     'bin-dir': { type: 'string', value: 'DIR', help: 'where the plugins are; several with : between' },
     skip: { type: 'string', value: 'IDS', help: 'leave out findings with these ids, commas between' },
-    list: { type: 'boolean', help: 'list the ids of all findings, and look at nothing' },
     strict: { type: 'boolean', help: 'warnings make exit code 1, too' },
   },
   examples: ['trestle lint', 'trestle lint 10-pods.conflist', 'trestle lint --bin-dir /usr/lib/cni - <net.conf'],
@@ -56,9 +55,7 @@ export const lintCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { words, values } = input
-  const all = [...diagnoses().values()].filter(({ family }) => family === 'lint')
-  if (values['list'] === true) return listDiagnoses(input, 'lint', all)
-  const ids = all.map(({ id }) => id)
+  const ids = [...diagnoses().values()].filter(({ family }) => family === 'lint').map(({ id }) => id)
   const skipped = wordsOf('skip', values['skip'], ids)
   const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
   const name = words[0] ?? (process.env['NETCONFPATH'] || undefined)

@@ -18,14 +18,6 @@ it('has cures that stand alone: the commands that explain shows to look with are
   for (const { id, cure } of ownDiagnoses()) expect(cure, id).not.toMatch(/\b(?:first|second) number\b/)
 })
 
-it('lists them, in both formats', async () => {
-  const { code, stdout } = await runCli(['doctor', '--list'])
-  expect(code).toBe(0)
-  expect(stdout.trim().split('\n')).toHaveLength(ownDiagnoses().length)
-  const { json } = await runCli(['doctor', '--list', '-o', 'json'])
-  expect((json as { checks: readonly unknown[] }).checks).toHaveLength(ownDiagnoses().length)
-})
-
 it.each([
   [['--only', 'kernal'], 'did you mean "kernel"?'],
   [['--skip', 'forwarding-of'], 'did you mean "forwarding-off"?'],
