@@ -421,7 +421,7 @@ const vanishedMs = 10 * 60 * 1000
  * Routes of the agent that nobody wants, and that stay, since pods may have the old ranges: to an address that a Node still
  * has until a listed range overlaps it, to another one for ten minutes. `listed`: ranges of all Nodes.
  */
-export function routesToKeep(
+function routesToKeep(
   { listed, peers, wanted }: Pick<ClusterDecision, 'peers' | 'wanted'> & { readonly listed: readonly Range[] },
   { here: { routes }, since, nowMs, bounds }: Pick<ClusterFacts, 'here' | 'since' | 'nowMs' | 'bounds'>,
 ): Pick<ClusterDecision, 'kept' | 'since'> {

@@ -177,7 +177,7 @@ export function planRoutes(
 }
 
 /** The table after changes that the kernel has made. */
-export function tableAfter(there: readonly KernelRoute[], changes: readonly RouteChange[]): readonly KernelRoute[] {
+function tableAfter(there: readonly KernelRoute[], changes: readonly RouteChange[]): readonly KernelRoute[] {
   const gone = new Set(changes.map(({ removes }) => removes))
   return [...there.filter((route) => !gone.has(route)), ...changes.flatMap(({ adds }) => adds ?? [])]
 }

@@ -178,7 +178,7 @@ export function optionsOf({ options, startsProgram }: Command): Command['options
   return { ...options, ...(startsProgram ? { help: commonOptions.help } : commonOptions) }
 }
 
-export const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
+const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
 
 /** Help for all commands: a line each, and examples. */
 export function overview(commands: readonly Command[]): string {
@@ -217,7 +217,7 @@ export function commandHelp(command: Command): string {
   ].join('\n')
 }
 
-export function usageOf(command: Command): string {
+function usageOf(command: Command): string {
   return `${command.name} ${command.words}`.trimEnd()
 }
 
@@ -227,7 +227,7 @@ function optionLines(options: Command['options']): readonly string[] {
   return all.map(({ left, help }) => `  ${left.padEnd(width)}  ${help}`)
 }
 
-export function optionWords(name: string, { short, value }: Option): string {
+function optionWords(name: string, { short, value }: Option): string {
   return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
 }
 

@@ -49,7 +49,7 @@ async function run(input: Input): Promise<number> {
   return print(input, { command: 'map', document: { file }, text: `wrote ${file}\n`, code: exitCode.fine })
 }
 
-export function branchesOf({ links, pods, pools, routes }: Picture): readonly Branch[] {
+function branchesOf({ links, pods, pools, routes }: Picture): readonly Branch[] {
   const uplinks = links.filter(({ kind }) => kind === 'uplink').map((link) => linkBranch(link, routes, []))
   const others = links.filter(({ kind }) => kind === 'other').map((link) => linkBranch(link, routes, []))
   const bridges = links.filter(({ kind }) => kind === 'bridge').map((link) => linkBranch(link, routes, pods))
@@ -89,7 +89,7 @@ function podLines({ pod, ifName, addresses, link, ports }: PodInterface): readon
   return [`${pod}  ${ifName}  ${addresses.join('  ')}${link === undefined ? '' : `  by ${link}`}`, ...ports]
 }
 
-export function treeText(node: string, branches: readonly Branch[]): string {
+function treeText(node: string, branches: readonly Branch[]): string {
   const lines = [node]
   for (const [at, branch] of branches.entries()) {
     const isLast = at === branches.length - 1
@@ -109,7 +109,7 @@ const lineHeight = 18
 const colours = { uplink: '#dbe9ff', bridge: '#e2f5e1', network: '#fff1d6' } as const
 
 /** Boxes below each other, the node's own name above; each with its pods beside it. */
-export function svgText(node: string, branches: readonly Branch[]): string {
+function svgText(node: string, branches: readonly Branch[]): string {
   const [left, podsAt, width] = [20, 520, 1180]
   let y = 60
   const parts: string[] = []

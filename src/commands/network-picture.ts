@@ -121,7 +121,7 @@ export function podNameOf({ pod, netns }: AttachmentRecord): string {
   return pod === undefined ? bare(netns.path) : `${pod.namespace}/${pod.name}`
 }
 
-export function podNameOfCached({ args, netns }: CachedAttachment): string {
+function podNameOfCached({ args, netns }: CachedAttachment): string {
   const of = new Map(args)
   const name = of.get('K8S_POD_NAME')
   return name === undefined ? bare(netns) : `${of.get('K8S_POD_NAMESPACE')}/${name}`

@@ -7,7 +7,7 @@ import type { PodRoute } from '../drivers/spec.ts'
 import type { IpOp, LinkAttributes } from './operation.ts'
 
 /** The pod's network namespace, and the host's, as descriptors of every child process. */
-export const podNetns = '/proc/self/fd/3'
+const podNetns = '/proc/self/fd/3'
 const hostNetns = '/proc/self/fd/4'
 
 /** One line of `ip -batch`, or of `bridge -batch` for VLANs. */

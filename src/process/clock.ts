@@ -33,7 +33,7 @@ export function ownIdentity(): ProcessIdentity {
 }
 
 /** No call lasts longer: what is older has no live writer. */
-export const longestCallMs = 60_000
+const longestCallMs = 60_000
 
 /** USER_HZ is 100 on every Linux (proc(5)). */
 const tickMs = 10

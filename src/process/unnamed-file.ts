@@ -52,7 +52,7 @@ class UnnamedFile {
  * A file on the file system of `directory`: an input that holds `text`, or without one an output. Undefined where there
  * can be none, or is no room.
  */
-export function openUnnamed(directory: string, text?: string): UnnamedFile | undefined {
+function openUnnamed(directory: string, text?: string): UnnamedFile | undefined {
   let file: UnnamedFile | undefined
   try {
     file = new UnnamedFile(openSync(directory, constants.O_RDWR | unnamed, 0o600))

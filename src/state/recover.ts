@@ -149,7 +149,7 @@ function bridgeOf(
 }
 
 /** Addresses and ports of a record that was written again. A live pod's are given to nobody. */
-export function reserveAgain({ id, spec }: AttachmentRecord): void {
+function reserveAgain({ id, spec }: AttachmentRecord): void {
   const addresses = (spec?.addresses ?? []).map(
     ({ address }) => `${addressesDirectory(id.network)}/${bareAddress(address)}`,
   )

@@ -8,9 +8,9 @@ import { failureOf } from '../failure.ts'
 import { type NetworkList, readNetworkList } from '../network-list.ts'
 import { type Attachment, delList } from '../plugin-runtime.ts'
 import { askedIfName, networkAndPod } from './asked.ts'
-import { type CachedAttachment, forgetAttachment, hasEntry } from './libcni-cache.ts'
+import { type CachedAttachment, forgetAttachment } from './libcni-cache.ts'
 import { runtimeFor } from './plugin-calls.ts'
-import { attachmentsOf, containerIdOf, inodeOf, isByHand, isThere, type Pod, refuseForeign, removePod } from './pod.ts'
+import { attachmentsOf, inodeOf, isByHand, isThere, type Pod, refuseForeign, removePod } from './pod.ts'
 
 /** An attachment with the list that made it, and the result of its ADD for prevResult. */
 export interface Attached {
@@ -36,16 +36,10 @@ export function attachedBy(input: Input): Attached | undefined {
     const names = ofPod.filter(({ network }) => network === name).map((each) => each.ifName)
     throw failureOf('not-attached', `${pod.word} has ${name} several times: add --ifname ${names.join(' or ')}`)
   }
-  if (found !== undefined) {
-    // The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since.
-    const isOfFile = found.list === undefined || input.values['conf'] !== undefined
-    return attachedOf(isOfFile ? find().list : readNetworkList(JSON.stringify(found.list)), pod, found)
-  }
-  const key = { network: name, containerId: containerIdOf(pod.paths[0]), ifName: ifName ?? 'eth0' }
-  if (!hasEntry(key)) return undefined
-  // An entry that cannot be read.
-  const attachment = { containerId: key.containerId, netns: pod.paths[0], ifName: key.ifName }
-  return { list: find().list, pod, attachment, prevResult: undefined }
+  if (found === undefined) return undefined
+  // The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since.
+  const isOfFile = found.list === undefined || input.values['conf'] !== undefined
+  return attachedOf(isOfFile ? find().list : readNetworkList(JSON.stringify(found.list)), pod, found)
 }
 
 export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment): Attached {

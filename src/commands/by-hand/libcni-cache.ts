@@ -2,7 +2,7 @@
 // What libcni keeps of each attachment (libcni/api.go, cachedInfo): the list it ran, what the runtime added to it, and the
 // result. cnitool and `trestle add` share it. Before cniCacheV1 it kept the result alone, which is not read.
 
-import { rmSync, statSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { bareAddress } from '../../cni/addresses.ts'
 import { asObject } from '../../cni/json.ts'
 import { type Result, readResult } from '../../cni/results.ts'
@@ -47,18 +47,6 @@ export function cachedAttachments(network?: string): readonly CachedAttachment[]
     }
   }
   return [...found.values()]
-}
-
-/** True also for an entry that cannot be read. */
-export function hasEntry(key: CacheKey): boolean {
-  return directories.some((directory) => namesIn(directory).includes(nameOf(key)))
-}
-
-/** Whether the entry was written since the machine started: the cache outlives that, and a pid names another process then. */
-export function isOfThisBoot(key: CacheKey): boolean {
-  const bootMs = Date.now() - Number((readableText('/proc/uptime') ?? '0').split(' ')[0]) * 1000
-  const written = directories.map((each) => statSync(`${each}/${nameOf(key)}`, { throwIfNoEntry: false })?.mtimeMs ?? 0)
-  return Math.max(...written) > bootMs
 }
 
 /** `config`: the text of the list. */
