@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One archive for a bug report: every file of it is in its index, and no secret in any.
 
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { expect, it } from 'vitest'
@@ -40,27 +40,17 @@ it('has records, configuration, rules and an index, and no secrets; it replaces 
   }
 }, 120_000)
 
-it('has the directory of each runtime', () => {
+it('has the configurations, whatever their names', () => {
   const host = openHost()
   const folder = mkdtempSync(`${tmpdir()}/trestle-bundle-`)
-  writeFileSync(`${folder}/crio`, '#!/bin/sh\nread end\n', { mode: 0o755 })
-  const crio = spawn(`${folder}/crio`, ['--cni-config-dir', `${folder}/net.d`])
   try {
-    for (const directory of ['/etc/cni/net.d', `${folder}/net.d`]) {
-      mkdirSync(directory, { recursive: true })
-      writeFileSync(`${directory}/10-pods.conf`, `{"name":"of ${directory}"}`)
-    }
+    mkdirSync('/etc/cni/net.d', { recursive: true })
     const long = `20-${'x'.repeat(70)}.conflist`
     writeFileSync(`/etc/cni/net.d/${long}`, '{"name":"long"}')
     expect(command(host, 'bundle', `${folder}/report.tar.gz`).code).toBe(0)
-    const found = execFileSync('tar', ['-xzOf', `${folder}/report.tar.gz`], { encoding: 'utf8' })
-    expect(found).toContain('{"name":"of /etc/cni/net.d"}')
-    expect(found).toContain(`{"name":"of ${folder}/net.d"}`)
-    expect(found).toContain(`net.d-2/10-pods.conf\n    a configuration of a network, in ${folder}/net.d\n`)
     const names = execFileSync('tar', ['-tzf', `${folder}/report.tar.gz`], { encoding: 'utf8' })
     expect(names).toMatch(new RegExp(`^trestle-bundle-[^/]+/net\\.d/${long}$`, 'm'))
   } finally {
-    crio.kill()
     rmSync('/etc/cni/net.d', { recursive: true })
     rmSync(folder, { recursive: true })
     host.close()
