@@ -5,7 +5,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
 import { orElse } from '../if-there.ts'
 import { askSocket, hasNoCri, type RuntimeName } from './ask-runtime.ts'
-import { flagOf, processesOf, type RuntimeProcess } from './processes.ts'
+import { processesOf, type RuntimeProcess } from './processes.ts'
 import { type CniSettings, defaultSettings } from './runtime-settings.ts'
 
 /** A runtime of this node with its directories. */
@@ -39,32 +39,23 @@ interface Asked {
  */
 export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): Promise<readonly NodeRuntime[]> {
   const running = endpoint === undefined ? processesOf(Object.keys(programs)) : []
-  const sockets = endpoint === undefined ? existingSockets(running.map(socketOf)) : socketsAt(endpoint)
   const found: NodeRuntime[] = []
-  const settled = new Set<RuntimeProcess>()
-  for (const socket of sockets) {
+  const answered = new Set<RuntimeProcess>()
+  for (const socket of socketsAt(endpoint)) {
+    const owner = running.find(({ sockets }) => sockets.some((path) => isSameFile(path, socket)))
     const answer = await askSocket(socket, timeoutMs).catch((error: Error) => error)
     if (answer instanceof Error) {
       // Docker's containerd serves no CRI, and no pods.
-      if (hasNoCri(answer)) for (const each of running) if (socketOf(each) === socket) settled.add(each)
+      if (owner !== undefined && hasNoCri(answer)) answered.add(owner)
       continue
     }
-    const same = running.filter(({ name }) => programs[name] === answer.runtime)
-    const owner = same.find((each) => socketOf(each) === socket) ?? (same.length === 1 ? same[0] : undefined)
-    if (owner !== undefined) settled.add(owner)
+    if (owner !== undefined) answered.add(owner)
     const { settings = defaultSettings, source = usual } = answer.answer ?? {}
-    const { runtime, notReady } = answer
-    found.push({
-      runtime,
-      settings,
-      source,
-      root: owner?.root ?? '',
-      socket,
-      ...defined({ pid: owner?.pid, notReady }),
-    })
+    const told = defined({ pid: owner?.pid, notReady: answer.notReady })
+    found.push({ runtime: answer.runtime, socket, settings, source, root: owner?.root ?? '', ...told })
   }
   const isDenied = process.geteuid?.() !== 0
-  for (const { name, pid, root } of running.filter((each) => !settled.has(each))) {
+  for (const { name, pid, root } of running.filter((each) => !answered.has(each))) {
     const runtime = programs[name] ?? 'containerd'
     found.push({ runtime, pid, root, settings: defaultSettings, source: usual, ...(isDenied ? { isDenied } : {}) })
   }
@@ -72,15 +63,6 @@ export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): 
 }
 
 const usual = 'the defaults'
-
-/** The socket that a process serves, by its flags. */
-function socketOf({ name, args, root }: RuntimeProcess): string {
-  const address =
-    name === 'crio'
-      ? (flagOf(args, ['listen']) ?? '/run/crio/crio.sock')
-      : (flagOf(args, ['a', 'address']) ?? '/run/containerd/containerd.sock')
-  return `${root}${address}`
-}
 
 /** The name of a runtime with its process, as in a report. */
 export function runtimeText({ runtime, pid, socket }: Pick<NodeRuntime, 'runtime' | 'pid' | 'socket'>): string {
@@ -98,19 +80,23 @@ const knownSockets = [
   '/var/snap/microk8s/common/run/containerd.sock',
 ]
 
-/** The existing sockets, each once, since distributions link one path to another. `more`: further paths. */
-function existingSockets(more: readonly string[] = []): readonly string[] {
+/**
+ * The socket at `endpoint`, as crictl writes it, else those of the running runtimes and the known ones, each once, since
+ * distributions link one path to another.
+ */
+export function socketsAt(endpoint: string | undefined): readonly string[] {
+  if (endpoint !== undefined) return [endpoint.replace(/^unix:\/\//, '')]
+  const own = processesOf(Object.keys(programs)).flatMap(({ sockets }) => sockets)
   const byFile = new Map<string, string>()
-  for (const path of [...knownSockets, ...more].filter(isSocket)) {
+  for (const path of [...knownSockets, ...own.filter((each) => each.endsWith('.sock'))].filter(isSocket)) {
     const file = realpathSync(path)
     if (!byFile.has(file)) byFile.set(file, path)
   }
   return [...byFile.values()]
 }
 
-/** The socket at `endpoint`, as crictl writes it, else the existing ones. */
-export function socketsAt(endpoint: string | undefined): readonly string[] {
-  return endpoint === undefined ? existingSockets() : [endpoint.replace(/^unix:\/\//, '')]
+function isSameFile(a: string, b: string): boolean {
+  return orElse(() => statSync(a).ino === statSync(b).ino && statSync(a).dev === statSync(b).dev, false)
 }
 
 /** True if the path is a socket and accessible to this process. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running container runtimes, from /proc: flags, and the prefix of their files' paths. Only processes of root in this
+// Running container runtimes, from /proc: the sockets on which they listen, and the prefix of their files' paths. Only processes of root in this
 // pid namespace count: a runtime inside a container is not the node's, and its data may be forged.
 
 import { linkIfThere, namesIfThere, textIfThere } from '../if-there.ts'
@@ -8,7 +8,8 @@ import { linkIfThere, namesIfThere, textIfThere } from '../if-there.ts'
 export interface RuntimeProcess {
   readonly pid: number
   readonly name: string
-  readonly args: readonly string[]
+  /** Paths of the sockets on which it listens, as this process sees them; none without root. */
+  readonly sockets: readonly string[]
   /** Prefix of the process's paths: empty, or /proc/PID/root if it has a mount namespace of its own. */
   readonly root: string
 }
@@ -22,20 +23,22 @@ export function processesOf(names: readonly string[], proc = '/proc'): readonly 
     .flatMap((pid) => {
       const name = textIfThere(`${proc}/${pid}/comm`).trim()
       if (!names.includes(name) || !isOfNode(pid, proc)) return []
-      const args = textIfThere(`${proc}/${pid}/cmdline`).replace(/\0$/, '').split('\0').slice(1)
-      return [{ pid, name, args, root: rootOf(pid, proc) }]
+      const root = rootOf(pid, proc)
+      return [{ pid, name, root, sockets: socketsOf(`${proc}/${pid}`).map((path) => `${root}${path}`) }]
     })
 }
 
-/** The value of a flag: `-c FILE`, `--config FILE` or `--config=FILE`; the last one counts. */
-export function flagOf(args: readonly string[], names: readonly string[]): string | undefined {
-  const values = args.flatMap((arg, at) => {
-    const [flag = '', ...value] = arg.split('=')
-    const name = flag.replace(/^--?/, '')
-    if (!flag.startsWith('-') || !names.includes(name)) return []
-    return [value.length > 0 ? value.join('=') : (args[at + 1] ?? '')]
-  })
-  return values.at(-1)
+/** __SO_ACCEPTCON in the fourth column of net/unix (proc_net(5), include/uapi/linux/net.h). */
+const listening = '00010000'
+
+function socketsOf(directory: string): readonly string[] {
+  const own = new Set(namesIfThere(`${directory}/fd`).map((fd) => linkIfThere(`${directory}/fd/${fd}`)))
+  return textIfThere(`${directory}/net/unix`)
+    .split('\n')
+    .map((line) => line.split(/\s+/))
+    .flatMap(([, , , flags, , , inode, path = '']) => {
+      return flags === listening && own.has(`socket:[${inode}]`) && path.startsWith('/') ? [path] : []
+    })
 }
 
 /** Without root the pid namespace of the process is unreadable; then its owner alone decides. */
