@@ -130,9 +130,10 @@ describe('the log', () => {
 
   it('without a line of a runtime or kubelet is not looked at, which is no fault', () => {
     const ask = `trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --only log`
-    expect(done(`unshare --mount sh -c 'mount -t tmpfs tmpfs /var/log; ${ask}'`)).toContain(
-      'not looked at: the journal',
-    )
+    const asked = (line: string) =>
+      done(`unshare --mount sh -c 'mount -t tmpfs tmpfs /var/log; echo "${line}" >/var/log/syslog; ${ask}'`)
+    expect(asked('cron: a job')).toContain('not looked at: neither the journal')
+    expect(asked('kubelet: started')).toMatch(/^log +ok$/m)
   })
 })
 
