@@ -6,6 +6,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { isObject, type JsonObject } from '../cni/json.ts'
 import { orElse } from './if-there.ts'
+import { longestBytes } from './input-file.ts'
 import { type ListRead, readList } from './network-list.ts'
 
 /** Whether containerd and CRI-O look at such a file. */
@@ -23,9 +24,6 @@ export function filesIn(directory: string): readonly string[] {
   const entries = readdirSync(directory, { withFileTypes: true }).filter((entry) => !entry.isDirectory())
   return entries.map(({ name }) => name).toSorted(byBytes)
 }
-
-/** A runtime reads a file of any size; a configuration of this size is a mistake. */
-const longestBytes = 1024 * 1024
 
 /** The text of a file of a directory, or why there is none. */
 export function readConfigurationFile(file: string): { text: string } | { problem: string; isDenied?: true } {

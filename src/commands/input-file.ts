@@ -22,6 +22,18 @@ function isNamedPipe(file: string): boolean {
   return !/^(?:-$|\/dev\/|\/proc\/)/.test(file) && statSync(file).isFIFO()
 }
 
+/** A configuration of this size is a mistake; for a directory's files the same holds. */
+export const longestBytes = 1024 * 1024
+
+/** The text of a configuration. Throws CniError 5 when a read fails, or for a text that is far too long. */
+export function readConfigurationText(file: string): string {
+  const text = readInputText(file)
+  if (text.length <= longestBytes) return text
+  throw failureOf('input-unreadable', `${nameOf(file)} has more than ${longestBytes} characters`, {
+    details: 'name a file that holds one network configuration',
+  })
+}
+
 /** The text of a file or of standard input. Throws CniError 5 when a read fails. */
 export function readInputText(file: string): string {
   if (file === '-' && isatty(0)) standardOutput().err('trestle: reading standard input, to its end (Ctrl-D)\n')
@@ -44,7 +56,7 @@ export function unreadable(file: string, cause: unknown): CniError {
  * the readers speak of stdin.
  */
 export function readFileAs<T>(file: string, read: (text: string) => T): T {
-  const text = readInputText(file)
+  const text = readConfigurationText(file)
   const named = (thrown: unknown): never => {
     if (!isCniError(thrown)) throw thrown
     if (text.trim() === '')

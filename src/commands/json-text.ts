@@ -136,7 +136,7 @@ function duplicatesIn(node: Node | undefined): JsonText['duplicates'] {
       if (names.has(name)) found.push({ offset, name })
       names.add(name)
     }
-    open.push(...(each.children ?? []))
+    for (const child of each.children ?? []) open.push(child)
   }
   return found
 }

@@ -17,7 +17,7 @@ export const mapCommand: Command = {
   summary: "draw the node's network: uplinks, bridges, pods, addresses, ports, routes",
   description: [
     'Draws a tree: the uplinks with the routes to pods of other nodes, each bridge with the pods on it, and pods with a',
-    'routed link of their own by their network. --svg writes the same as a picture for a browser.',
+    'routed link of their own by their network. --svg writes the same as a picture for a browser, to a new file.',
   ].join('\n'),
   options: { svg: { type: 'string', value: 'FILE', help: 'write an SVG file' } },
   examples: ['trestle map', 'trestle map --svg node.svg'],
@@ -42,7 +42,7 @@ async function run(input: Input): Promise<number> {
     return print(input, { command: 'map', document: { ...picture }, text, code: exitCode.fine })
   }
   try {
-    writeFileSync(file, svgText(picture.node, branches))
+    writeFileSync(file, svgText(picture.node, branches), { flag: 'wx' })
   } catch (cause) {
     throw unwritable(file, cause)
   }

@@ -37,11 +37,16 @@ async function run(input: Input): Promise<number> {
   const code = (isDry && missing.length > 0) || lost.length > 0 ? exitCode.findings : exitCode.fine
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
-    ...missing.map((text) => `  ${verb}  ${isDry ? text : text.replace(/ is missing$/, '')}`),
+    ...missing.map((text) => `  ${verb}  ${isDry ? text : afterwards(text)}`),
     ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod`),
     ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest`),
     `${missing.length} ${verb.trim()}, ${lost.length} lost${ended.length > 0 ? `, ${ended.length} ended` : ''}`,
   ]
   const document = { applied: !isDry, missing, lost, ended }
   return print(input, { command: 'restore', document, text: `${lines.join('\n')}\n`, code })
+}
+
+/** What restore made right, said afterwards. */
+function afterwards(difference: string): string {
+  return difference.replace(/ is missing$/, '').replace(/ is (.+), not (.+)$/, ' was $1, is $2 again')
 }

@@ -113,7 +113,7 @@ function start(command: Command, leftMs: number, signal: AbortSignal | undefined
     return file ? () => file.read(outputLimitBytes) : collect(child.stdio[at], () => end(tooLong(command)))
   }
   const [stdout, stderr] = [reader(1), reader(2)]
-  const sizeWatch = watchSize(files, outputLimitBytes, () => end(tooLong(command)))
+  const sizeWatch = watchSize(files.slice(1), outputLimitBytes, () => end(tooLong(command)))
   const finish = () => {
     isSettled = true
     noteEnded(child.pid)

@@ -30,12 +30,15 @@ function run(input: Input): number {
   const networks = all.filter((each): each is Network => 'list' in each)
   const broken = all.flatMap((each) => ('problem' in each ? [each] : []))
   const unused = networks.filter(({ list }, at) => networks.findIndex((each) => each.list.name === list.name) !== at)
-  const attached = cachedAttachments().filter(isByHand)
+  // Everybody may read the configurations, and only root what libcni keeps.
+  const known = orElse(() => cachedAttachments(), undefined)
+  const attached = (known ?? []).filter(isByHand)
   const text = [
     networks.length === 0 ? `there is no network in ${directory}; ${howToBegin}\n` : networkTable(networks),
     ...unused.map(({ file, list }) => `not used: ${file}, since an earlier file has the name ${list.name}, too\n`),
     ...broken.map(({ problem }) => `not usable: ${problem}\n`),
     ...(attached.length === 0 ? [] : ['\n', podTable(attached)]),
+    ...(known === undefined ? ['\nthe pods are not shown: run it as root\n'] : []),
   ].join('')
   const document = {
     directory,

@@ -47,13 +47,23 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   const { list, found, types, problem } = lintSource(source, programs)
   // Behind a fault of syntax a key may only seem to be absent.
   const certain = faults.length === 0 ? found : found.filter(({ id, isAbsence }) => !isAbsence && !/-missing$/.test(id))
-  const twice = json.duplicates.map(({ offset, name }) => {
+  const twice = json.duplicates.slice(0, mostFindings).map(({ offset, name }) => {
     return findingAt(file, text, { id: 'duplicate-key', message: `${shown(name)} is there twice`, offset })
   })
-  const all = [...faults, ...twice, ...certain.map((each) => findingAtKey(source, each))]
+  const atKeys = certain.slice(0, mostFindings).map((each) => findingAtKey(source, each))
+  const all = [...faults, ...twice, ...atKeys]
   const sorted = all.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
-  const findings = [...sorted, ...unchecked(file, programs)]
+  const findings = [...sorted, ...leftOut(file, certain), ...unchecked(file, programs)]
   return { file, findings, list, types, ...defined({ problem: faults.length > 0 ? 'it is not JSON' : problem }) }
+}
+
+/** A file with more is no configuration, and finding each one's line takes as long as reading the text. */
+const mostFindings = 100
+
+function leftOut(file: string, found: readonly Found[]): readonly Finding[] {
+  const next = found[mostFindings]
+  if (next === undefined) return []
+  return [findingIn(file, { ...next, message: `${found.length - mostFindings} more findings are not shown` })]
 }
 
 /** The object of a JSON text, or what a call would answer to it. */

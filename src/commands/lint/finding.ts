@@ -43,10 +43,13 @@ export function findingAtKey({ file, text, json }: Source, found: Found): Findin
 
 /** Longer lines are cut, so that the caret is on the screen. */
 const widest = 100
+/** Of a longer line nothing is shown: each finding would take its time to look for secrets. */
+const longestLine = 10_000
 
 /** The line and a caret below it. None where a secret stands before the caret: findings go into bug reports. */
 function excerptOf(text: string, line: number, column: number): [string, string] | undefined {
   const written = (text.split('\n')[line - 1] ?? '').replace(/\r$/, '')
+  if (written.length > longestLine) return undefined
   const whole = maskedText(written)
   if (!whole.startsWith(written.slice(0, column - 1))) return undefined
   const from = column <= widest ? 0 : column - widest / 2

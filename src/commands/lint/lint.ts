@@ -9,7 +9,7 @@ import { type Command, exitCode, type Input } from '../command.ts'
 import { isConfigurationName } from '../config-directory.ts'
 import { counted, countOf, type Finding, findingText, wordsOf } from '../findings.ts'
 import { orElse } from '../if-there.ts'
-import { readInputText } from '../input-file.ts'
+import { readConfigurationText } from '../input-file.ts'
 import { print } from '../output.ts'
 import { type NodeRuntime, nodeRuntimes } from '../runtimes/node-runtimes.ts'
 import { choicesText, type Prediction } from './choice.ts'
@@ -101,7 +101,7 @@ export function look(name: string | undefined, runtimes: readonly NodeRuntime[],
 }
 
 function lookAtFile(name: string, programs: Programs): Linted {
-  const text = readInputText(name)
+  const text = readConfigurationText(name)
   const { findings } = lintText(name, text, programs)
   return { files: [name], findings, directories: [], couldNotLook: false, node: [] }
 }

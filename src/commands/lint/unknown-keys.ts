@@ -27,13 +27,13 @@ export function unknownKeys(value: unknown, steps: readonly Step[], about: About
     return value.flatMap((each, at) => unknownKeys(each, [...steps, at], { ...about, shape: shape?.items }))
   }
   if (!isObject(value) || shape?.keys === undefined) return []
-  const found: Found[] = []
+  const found: (readonly Found[])[] = []
   for (const [key, child] of Object.entries(value)) {
     const known = shape.keys.get(key.toLowerCase())
-    if (known !== undefined) found.push(...unknownKeys(child, [...steps, key], { ...about, shape: known.shape }))
-    else if (!isRemark(key)) found.push(unknownKey([...steps, key], about))
+    if (known !== undefined) found.push(unknownKeys(child, [...steps, key], { ...about, shape: known.shape }))
+    else if (!isRemark(key)) found.push([unknownKey([...steps, key], about)])
   }
-  return found
+  return found.flat()
 }
 
 export function unknownKey(steps: readonly Step[], { shape, whole, owner }: About): Found {

@@ -15,7 +15,7 @@ import { stateRoot } from '../../state/layout.ts'
 import type { Configuration } from '../doctor/observed-node.ts'
 import { failureOf } from '../failure.ts'
 import { textIfThere } from '../if-there.ts'
-import { readInputText } from '../input-file.ts'
+import { readConfigurationText } from '../input-file.ts'
 import { readNetworkList } from '../network-list.ts'
 import { reach } from './ends.ts'
 import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
@@ -49,7 +49,7 @@ export async function probeNode(used: Configuration | undefined, peer?: string):
   const why = whyNotProbeable(used)
   if (why !== undefined) throw new Error(`network ${network}: ${why}`)
   const steps: Step[] = []
-  const list = readNetworkList(readInputText(join(runtime.confDir, file)))
+  const list = readNetworkList(readConfigurationText(join(runtime.confDir, file)))
   const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
   const env = { TRESTLE_STATE_DIR: stateRoot() }
   const trial: Trial = {

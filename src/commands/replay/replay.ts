@@ -95,7 +95,8 @@ function withConf({ stdin = '', verb, wraps }: Call, file: string): string {
   // Of two entries of its type the one that is chained, as the recorded one was.
   const wasChained = mode === undefined ? verb === 'ADD' && prevResult !== undefined : mode === 'chained'
   const conf = ofType.find((each) => list.plugins.indexOf(each) > 0 === wasChained) ?? ofType[0]
-  if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${String(type)}"`)
+  if (typeof type !== 'string') throw lacking('it has no configuration, whose place --conf could take')
+  if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${type}"`)
   return JSON.stringify(requestConf(list, conf, { prevResult, capabilityArgs: asObject(runtimeConfig) }))
 }
 

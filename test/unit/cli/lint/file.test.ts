@@ -2,7 +2,7 @@
 // Each finding about a file, from a file that has it: the id, the place and the words.
 
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import type { Finding } from '../../../../src/commands/findings.ts'
@@ -66,6 +66,25 @@ describe('trestle lint FILE', () => {
     expect(asJson.json).toMatchObject({
       findings: [{ id: 'json-syntax', severity: 'error', line: 5, column: 54, cause: expect.any(String) }],
     })
+  })
+
+  it('shows 100 findings of a file, and refuses one that is no configuration by its size', async () => {
+    const directory = mkdtempSync(`${tmpdir()}/trestle-large-`)
+    try {
+      const file = `${directory}/net.conflist`
+      const lint = async (count: number) => {
+        const keys = Object.fromEntries(Array.from({ length: count }, (_, at) => [`unknown${at}`, at]))
+        const plugins = [{ type: 'trestle', bridge: 'cni0', ...keys }]
+        writeFileSync(file, JSON.stringify({ cniVersion: '1.0.0', name: 'a', plugins }))
+        return await runCli(['lint', file, '--bin-dir', '/nonexistent/bin'])
+      }
+      expect((await lint(150)).stdout).toMatch(/: 50 more findings are not shown[\s\S]*\n0 errors, 102 warnings/)
+      const { code, stderr } = await lint(100_000)
+      expect(code).toBe(3)
+      expect(stderr).toContain('net.conflist has more than 1048576 characters')
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
   })
 
   it('waits for no writer of a pipe with a name', async () => {
