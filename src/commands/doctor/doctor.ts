@@ -214,7 +214,7 @@ async function look(
   const pod = asked === undefined ? undefined : await attempt('network', true, undefined, () => lookAtPod(node, asked))
   if (pod !== undefined && isUnknown(pod, log)) {
     const missing = 'is not known on this node: no record of trestle, no sandbox, and nothing in the log'
-    skip({ group: 'network', why: `${pod.asked} ${missing}` })
+    skip({ group: 'network', why: `${pod.asked} ${missing}; \`trestle ps\` lists pods of other plugins` })
   }
   const all = withoutEchoes(found, log, probe).filter(isMeant)
   return {

@@ -137,9 +137,9 @@ describe('no pods are made', () => {
   }
 
   it('of a list whose plugin asks others: exit code 3, with the reason', () => {
-    expect(refused({ type: 'calico' }, { type: 'portmap' })).toContain('the plugin calico needs more than')
-    expect(refused({ type: 'bridge', ipam: { type: 'dhcp' } })).toContain('could not give back what the plugin dhcp')
-    expect(refused({ type: 'bridge', ipam: { type: 'static' } })).toContain('the plugin static')
+    expect(refused({ type: 'calico' }, { type: 'portmap' })).toContain('the plugin calico may need more than')
+    expect(refused({ type: 'trestle', ipam: { type: 'dhcp' } })).toContain('could not give back what the plugin dhcp')
+    expect(refused({ type: 'trestle', ipam: { type: 'static' } })).toContain('the plugin static')
   })
 
   it('where no configuration is in use: exit code 3', () => {
