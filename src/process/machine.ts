@@ -195,7 +195,9 @@ async function runStep(run: Run, { name, batch }: Step, options: RunOptions): Pr
 /** A key of a map that leads elsewhere by now is somebody else's: deleting it "fails" with "File exists". */
 function isTolerable({ kind, tolerate }: Op, reason: Reason | undefined): boolean {
   if (kind === 'element.delete') return reason === 'exists' || reason === 'absent'
-  return tolerate !== undefined && (reason === tolerate || (tolerate === 'absent' && reason === 'invalid'))
+  if (tolerate === undefined || reason === tolerate) return tolerate !== undefined
+  // Of what is not there tc and bridge(8) say that it is invalid; a link of which ip says so is there.
+  return tolerate === 'absent' && reason === 'invalid' && kind !== 'link.delete' && kind !== 'group.delete'
 }
 
 /** iproute2 has run the lines before the refused one; of a failed nft transaction nothing has happened. */

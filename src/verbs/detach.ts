@@ -74,7 +74,8 @@ async function detachLocked(
   markLeaving(present)
   const spec = present.spec ?? (await specWithoutRecord(id, context))
   const errors = await removeFromKernel(spec, present, context, endsEarly)
-  errors.push(...(await releaseLease(present, context)))
+  // A lease that is free while its pod may have the address still would be given to the next one.
+  if (errors.length === 0) errors.push(...(await releaseLease(present, context)))
   if (errors.length === 0) {
     // Without a spec the call ended between its reservations and the spec: only the files say which they are.
     if (present.spec === undefined || present.delegated !== undefined) releaseFound(id)

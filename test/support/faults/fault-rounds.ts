@@ -126,7 +126,7 @@ function collected({ node }: Round, conf: object): readonly Finding[] {
 
 /**
  * The next pod of the network comes, reaches its gateway, and finds the bridge fully set up. `mayHold`: the call before
- * it may have left its pod attached, whose host port or address is then free only after DEL. `held`: addresses of others.
+ * it may have left its pod attached, whose host port is then free only after DEL. `held`: addresses of others.
  */
 async function retried(
   round: Round,
@@ -134,8 +134,7 @@ async function retried(
 ): Promise<readonly Finding[]> {
   const { node, net } = round
   let again = node.addPod(net, 'b', of.port)
-  // A delegated IPAM plugin gives an address again as soon as its own DEL was told, and its holder has it still.
-  if ([102, 104].includes(again.json?.code ?? 0) && of.mayHold) {
+  if (again.json?.code === 104 && of.mayHold) {
     node.delPod(net, 'a')
     node.delPod(net, 'b')
     again = node.addPod(net, 'b', of.port)
