@@ -36,21 +36,20 @@ export async function withLock<T>(request: LockRequest, body: () => T | Promise<
 export async function waitForLock(request: LockRequest): Promise<void> {
   const waiting = waitFor(request)
   while (isTaken(request.file)) {
-    const holder = readHolder(request.file)
-    if (holder !== undefined && isOver(holder)) {
+    const ended = endedHolder(request.file)
+    if (ended !== undefined) {
       // What it has left at work would go on beside us.
-      await endKilledCalls(holder.identity, request.deadline.endsAtMs)
+      await endKilledCalls(ended.identity, request.deadline.endsAtMs)
       removeAbandoned(request.file)
       return
     }
-    await waiting(holder)
+    await waiting(readHolder(request.file))
   }
 }
 
 /** Whether the lock names a holder that has ended. */
 export function isAbandoned(file: string): boolean {
-  const holder = readHolder(file)
-  return holder !== undefined && isOver(holder)
+  return endedHolder(file) !== undefined
 }
 
 async function take(request: LockRequest): Promise<boolean> {
@@ -65,11 +64,11 @@ async function take(request: LockRequest): Promise<boolean> {
       await waitForLock(request)
       return false
     }
-    const holder = readHolder(file)
-    if (holder !== undefined && isOver(holder)) {
-      await endKilledCalls(holder.identity)
+    const ended = endedHolder(file)
+    if (ended !== undefined) {
+      await endKilledCalls(ended.identity)
       if (takeOver(file, text)) return true
-    } else await waiting(holder)
+    } else await waiting(readHolder(file))
   }
 }
 
@@ -90,8 +89,15 @@ function readHolder(file: string): Holder | undefined {
   return { identity, purpose: String(purpose ?? ''), writtenMs: stat.mtimeMs }
 }
 
-function isOver({ identity, writtenMs }: Holder): boolean {
-  return identity === undefined || hasEnded(identity, writtenMs)
+/**
+ * The holder that has ended and has left its lock. One may let go and end between the two looks, and the lock be another
+ * call's by then: only what still is there counts.
+ */
+function endedHolder(file: string): Holder | undefined {
+  const holder = readHolder(file)
+  if (holder === undefined) return undefined
+  const isOver = holder.identity === undefined || hasEnded(holder.identity, holder.writtenMs)
+  return isOver && JSON.stringify(readHolder(file)) === JSON.stringify(holder) ? holder : undefined
 }
 
 /** On a full disk it stays: nothing can be written to take it over. */
@@ -103,17 +109,22 @@ function removeAbandoned(file: string): void {
   }
 }
 
-/** Under a second lock: of two that saw the same dead holder one would take the other's new lock away. */
-function takeOver(file: string, text: string): boolean {
+/** So many killed one after the other, each as it replaced the one before it, are not expected. */
+const mostKilled = 4
+
+/**
+ * Under a second lock: of two that saw the same dead holder one would take the other's new lock away. Where the second
+ * lock is that of a dead call, it is taken over in the same way.
+ */
+function takeOver(file: string, text: string, depth = 1): boolean {
   const second = `${file}.takeover`
   if (!createText(second, text)) {
-    const holder = readHolder(second)
-    if (holder !== undefined && isOver(holder)) removeFile(second)
-    return false
+    if (!isAbandoned(second)) return false
+    if (depth === mostKilled) removeFile(second)
+    if (depth === mostKilled || !takeOver(second, text, depth + 1)) return false
   }
   try {
-    const holder = readHolder(file)
-    if (holder === undefined || !isOver(holder)) return false
+    if (!isAbandoned(file)) return false
     writeText(file, text)
     return true
   } finally {

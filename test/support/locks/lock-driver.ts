@@ -2,7 +2,7 @@
 // A process that takes locks when told to, one JSON job a line: bundled at test time and run many
 // times over, so that lock.test.ts has real processes on both sides of a lock.
 
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CniError } from '../../../src/cni/errors.ts'
@@ -32,7 +32,9 @@ async function run({ file, waitMs, counter }: Job): Promise<Answer> {
       if (counter === undefined) return await holdForEver()
       const seen = Number(readFileSync(counter, 'utf8'))
       await sleep(0.2)
-      writeFileSync(counter, String(seen + 1))
+      // A process that is killed as it writes must not leave an empty file.
+      writeFileSync(`${counter}.${process.pid}`, String(seen + 1))
+      renameSync(`${counter}.${process.pid}`, counter)
       return { is: 'counted' }
     })
   } catch (error) {
