@@ -12,10 +12,10 @@ import { formOf, type ListRead, type PluginEntry, readList } from '../network-li
 import { recordKeyOf } from '../record/record-settings.ts'
 import { contradictionsOf, keysWithoutEffect, runtimeKeys } from './contradictions.ts'
 import { type Found, findingAt, findingAtKey, findingIn, type Source } from './finding.ts'
-import { faultyListKeys } from './list-keys.ts'
 import { refusedOnNode } from './node.ts'
 import { lintIpamRole, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
+import { faultyListKeys } from './unknown-keys.ts'
 
 /** `list` is absent if the file is not a JSON object. `problem`: why libcni does not load it. */
 export interface FileLint {

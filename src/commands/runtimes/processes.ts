@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running container runtimes, from /proc: the sockets on which they listen, and the prefix of their files' paths. Only processes of root in this
-// pid namespace count: a runtime inside a container is not the node's, and its data may be forged.
+// Running container runtimes, from /proc: the sockets on which they listen, and the prefix of their files' paths. Only
+// processes of root in this pid namespace count: a runtime inside a container is not the node's, and its data may be
+// forged.
 
 import { linkIfThere, namesIfThere, textIfThere } from '../if-there.ts'
 
