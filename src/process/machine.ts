@@ -195,7 +195,8 @@ async function runStep(run: Run, { name, batch }: Step, options: RunOptions): Pr
 /** A key of a map that leads elsewhere by now is somebody else's: deleting it "fails" with "File exists". */
 function isTolerable({ kind, tolerate }: Op, reason: Reason | undefined): boolean {
   if (kind === 'element.delete') return reason === 'exists' || reason === 'absent'
-  if (tolerate === undefined || reason === tolerate) return tolerate !== undefined
+  if (tolerate === undefined) return false
+  if (reason === tolerate) return true
   // Of what is not there tc and bridge(8) say that it is invalid; a link of which ip says so is there.
   return tolerate === 'absent' && reason === 'invalid' && kind !== 'link.delete' && kind !== 'group.delete'
 }

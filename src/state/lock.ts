@@ -109,7 +109,7 @@ function removeAbandoned(file: string): void {
   }
 }
 
-/** So many killed one after the other, each as it replaced the one before it, are not expected. */
+/** After so many calls that were killed one by one, each as it replaced the one before, the last lock is just removed. */
 const mostKilled = 4
 
 /**
