@@ -69,7 +69,7 @@ mkdirSync('dist', { recursive: true })
 const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
 const cli = await bundle('src/commands/command-line.ts', dist('cli.cjs'))
-const record = await bundle('src/commands/record/keep-call.ts', dist('record.cjs'))
+const record = await bundle('src/recording/keep-call.ts', dist('record.cjs'))
 const agent = await bundle('src/agent/agent-main.ts', dist('agent.cjs'), [leanClient])
 gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent, 'record.cjs': record }

@@ -19,7 +19,7 @@ import {
   runCommand,
   UsageError,
 } from './command.ts'
-import { completeWord, completionCommand, printCandidates } from './completion.ts'
+import { complete, completeWord, completionCommand } from './completion.ts'
 import { convertCommand } from './convert.ts'
 import { doctorCommand } from './doctor/doctor.ts'
 import { explainCommand } from './explain/explain.ts'
@@ -35,8 +35,8 @@ import { psCommand } from './ps.ts'
 import { recordCommand } from './record/record-command.ts'
 import { replayCommand, runReplay } from './replay/replay.ts'
 import { restoreCommand } from './restore-command.ts'
-import { runInside } from './try/inside.ts'
-import { tryCommand } from './try/try.ts'
+
+import { runInside, tryCommand } from './try.ts'
 import { uninstallCommand } from './uninstall-command.ts'
 import { versionCommand } from './version.ts'
 
@@ -73,7 +73,7 @@ const internal: Readonly<Record<string, (words: readonly string[], output: Outpu
   '__replay-inside': () => runReplay(),
   '__plan-inside': () => runPlan(),
   '__probe-end': (words, output) => probeEnd(words, output),
-  [completeWord]: async (words, output) => printCandidates(words, [...commands, helpCommand], output),
+  [completeWord]: async (_, output) => complete([...commands, helpCommand], output),
 }
 
 /** Runs the command of the arguments. Returns the exit code; never rejects. */

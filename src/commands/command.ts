@@ -4,6 +4,7 @@
 import { parseArgs } from 'node:util'
 import { diagnosis } from '../catalogue/diagnosis.ts'
 import { messageWithId, toCniError } from '../cni/errors.ts'
+import { PluginError } from './failure.ts'
 import { nearestWord } from './nearest-word.ts'
 import { type Output, print } from './output.ts'
 
@@ -35,8 +36,6 @@ export interface Command {
   /** The arguments in the usage line, like `[FILE]`. */
   readonly words: string
   readonly maxWords: number
-  /** The values of the first word, where these are fixed. */
-  readonly choices?: readonly string[]
   /** After the first word, everything is the command line of another program. */
   readonly startsProgram?: true
   /** One line that begins with a verb. */
@@ -165,7 +164,7 @@ function couldNotLook(thrown: unknown) {
   const details = failure.details ?? (id === 'internal-error' ? undefined : diagnosis(id).cure)
   const error = { code, msg: messageWithId(failure), ...(details === undefined ? {} : { details }) }
   const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
-  return { exitCode: exitCode.couldNotLook, error, more }
+  return { exitCode: thrown instanceof PluginError ? exitCode.findings : exitCode.couldNotLook, error, more }
 }
 
 const commonOptions = {

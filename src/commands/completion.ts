@@ -1,107 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle completion`: a script for bash, zsh or fish, which asks this program for the words that may come next.
+// `trestle completion`: the line by which a shell asks this program for the words that may come next. bash does the rest
+// itself (complete -C), zsh as bash does, and both know files where this program has no word.
 
 import { namesIn } from '../state/files.ts'
 import { networkNames } from './by-hand/nets.ts'
-import { type Command, exitCode, type Input, type Option, optionsOf, UsageError } from './command.ts'
+import { type Command, exitCode, type Input, optionsOf, UsageError } from './command.ts'
 import { type Output, print } from './output.ts'
 
-/** The hidden command that the scripts call. */
+/** The hidden command that shells call, with the line so far in COMP_LINE (bash(1), Programmable Completion). */
 export const completeWord = '__complete'
 
-/** A candidate that stands for the names of files. */
-const files = ':files'
-
-const scripts = {
-  bash: `# bash completion of trestle
-_trestle() {
-  local word=\${COMP_WORDS[COMP_CWORD]} found
-  found=$(trestle ${completeWord} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1)
-  COMPREPLY=($(compgen -W "\${found//${files}/}" -- "$word"))
-  if [[ $found == *${files}* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+const bash = `complete -o default -C 'trestle ${completeWord}' trestle\n`
+const scripts: Readonly<Record<string, string>> = {
+  bash,
+  zsh: `autoload -U +X bashcompinit && bashcompinit\n${bash}`,
+  fish: `complete -c trestle -a '(COMP_LINE=(commandline -cp) trestle ${completeWord})'\n`,
 }
-complete -F _trestle trestle
-`,
-  zsh: `#compdef trestle
-# zsh completion of trestle
-_trestle() {
-  local -a found
-  found=("\${(@f)$(trestle ${completeWord} "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if (( \${found[(Ie)${files}]} )); then _files; fi
-  found=("\${(@)\${(@)found:#${files}}/$'\\t'/:}")
-  _describe word found
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _trestle "$@"; else compdef _trestle trestle; fi
-`,
-  fish: `# fish completion of trestle
-function __trestle_words
-  set -l words (commandline -opc)
-  trestle ${completeWord} $words[2..-1] (commandline -ct) 2>/dev/null
-end
-complete -c trestle -f -a '(__trestle_words | string match -v ${files})'
-complete -c trestle -n '__trestle_words | string match -q ${files}' -F
-`,
-} as const
-
-type Shell = keyof typeof scripts
-const shells = Object.keys(scripts) as readonly Shell[]
 
 export const completionCommand: Command = {
   name: 'completion',
   words: 'SHELL',
   maxWords: 1,
-  choices: shells,
-  summary: 'print the completion script for bash, zsh or fish',
-  description: [
-    'Prints a script for SHELL (bash, zsh, fish) that completes commands, options, networks and pods.',
-    '  bash: trestle completion bash >/usr/share/bash-completion/completions/trestle',
-    '  zsh:  trestle completion zsh >/usr/local/share/zsh/site-functions/_trestle',
-    '  fish: trestle completion fish >/usr/share/fish/vendor_completions.d/trestle.fish',
-    'For one session: source <(trestle completion bash).',
-  ].join('\n'),
+  summary: 'print the completion of bash, zsh or fish',
+  description: 'Prints what a shell runs to complete commands, options, networks and pods. SHELL is bash, zsh or fish.',
   options: {},
-  examples: ['trestle completion bash', 'source <(trestle completion zsh)'],
-  run: (input) => run(input),
+  examples: ['trestle completion bash >/usr/share/bash-completion/completions/trestle', 'trestle completion fish'],
+  run: (input: Input) => {
+    const [shell = ''] = input.words
+    const text = scripts[shell]
+    if (text === undefined) throw new UsageError(`name a shell: ${Object.keys(scripts).join(', ')}`)
+    return print(input, { command: 'completion', document: { shell, script: text }, text, code: exitCode.fine })
+  },
 }
 
-function run(input: Input): number {
-  const shell = shells.find((each) => each === input.words[0])
-  if (shell === undefined) throw new UsageError(`name a shell: ${shells.join(', ')}`)
-  const script = scripts[shell]
-  return print(input, { command: 'completion', document: { shell, script }, text: script, code: exitCode.fine })
-}
-
-/** Prints the candidates for the last word of a command line: a line each, with its meaning behind a tab. */
-export function printCandidates(words: readonly string[], commands: readonly Command[], output: Output): number {
-  output.out(
-    candidatesOf(words, commands)
-      .map((line) => `${line}\n`)
-      .join(''),
-  )
+/** Prints the candidates for the last word of the line. */
+export function complete(commands: readonly Command[], { out }: Output, line = process.env['COMP_LINE'] ?? ''): number {
+  const words = line.split(/\s+/).slice(1)
+  const last = words.at(-1) ?? ''
+  for (const word of candidatesFor(words, commands)) if (word.startsWith(last)) out(`${word}\n`)
   return exitCode.fine
 }
 
-function candidatesOf(words: readonly string[], commands: readonly Command[]): readonly string[] {
-  const names = commands.map(({ name, summary }) => `${name}\t${summary}`)
-  if (words.length < 2) return names
+function candidatesFor(words: readonly string[], commands: readonly Command[]): readonly string[] {
+  const names = commands.map(({ name }) => name)
   const command = commands.find(({ name }) => name === words[0])
-  if (command === undefined) return []
-  const options = Object.entries(optionsOf(command))
-  const value = options.find((entry) => optionNames(entry).includes(words.at(-2) ?? ''))?.[1].value
-  if (value !== undefined) return value === 'FORMAT' ? ['text', 'json'] : /FILE|DIR|SOCKET/.test(value) ? [files] : []
-  if (words.at(-1)?.startsWith('-')) {
-    return options.flatMap((entry) => optionNames(entry).map((name) => `${name}\t${entry[1].help}`))
-  }
-  return [
-    ...(/\bCOMMAND\b/.test(command.words) ? names : (command.choices ?? [])),
-    ...(/\bNET\b/.test(command.words) ? networkNames() : []),
-    // bash expands its candidates as a shell: names with more than these characters are not offered.
-    ...(/\bPOD\b/.test(command.words) ? namesIn('/run/netns').filter((name) => /^[\w.-]+$/.test(name)) : []),
-    ...(/FILE|DIR|CONFLIST|CMD/.test(command.words) ? [files] : []),
-  ]
-}
-
-/** The long option with its dashes, and the short one. */
-function optionNames([name, { short }]: readonly [string, Option]): readonly string[] {
-  return [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]
+  if (words.length < 2 || command === undefined) return words.length < 2 ? names : []
+  if (['-o', '--output'].includes(words.at(-2) ?? '')) return ['text', 'json']
+  if (words.at(-1)?.startsWith('-')) return Object.keys(optionsOf(command)).map((name) => `--${name}`)
+  return (command.words.match(/[A-Z]+/g) ?? []).flatMap((word): readonly string[] => {
+    if (word === 'COMMAND') return names
+    if (word === 'SHELL') return Object.keys(scripts)
+    if (word === 'NET') return networkNames()
+    return word === 'POD' ? namesIn('/run/netns') : []
+  })
 }

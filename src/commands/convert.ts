@@ -6,8 +6,7 @@ import { asObject, type JsonObject, lookUp } from '../cni/json.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { failureOf } from './failure.ts'
 import { readFileAs } from './input-file.ts'
-import { keyPathOf } from './json-text.ts'
-import { readOwn, unknownOwnKeys } from './lint/own-plugin.ts'
+import { type NetworkHead, readOwn } from './lint/own-plugin.ts'
 import { isRemark } from './lint/unknown-keys.ts'
 import { readNetworkList } from './network-list.ts'
 import { jsonText, print } from './output.ts'
@@ -63,7 +62,6 @@ interface Rule {
 
 const nft = 'note: trestle writes nftables rules in a table of its own'
 const ofMain = { ipam: null, dns: null, args: null }
-const devices = ['device', 'hwaddr', 'kernelpath', 'pciBusID']
 
 const rules: Readonly<Record<string, Rule>> = {
   bridge: {
@@ -133,10 +131,7 @@ const rules: Readonly<Record<string, Rule>> = {
   tuning: {
     below: 'tuning',
     keys: { sysctl: null, mac: null, promisc: null, mtu: null, txQLen: null, allmulti: null },
-    dropped: {
-      dataDir: 'note: the interface goes with the pod, so trestle keeps no backup',
-      args: 'note: kept beside it',
-    },
+    dropped: { dataDir: 'note: the interface goes with the pod, so trestle keeps no backup' },
     capabilities: ['mac'],
   },
   sbr: { below: 'sbr', keys: { table: null, gateways: null, addSourceHints: null }, capabilities: [] },
@@ -180,7 +175,7 @@ export function convert(text: string): { readonly conflist: JsonObject; readonly
   const trestle = merged(parts, before.length > 0, remarks)
   const top = isList ? root : { cniVersion, name }
   const conflist = { ...top, plugins: [...before, trestle, ...after] }
-  remarks.push(...refusals(trestle, { at: before.length, name, version: cniVersion }))
+  remarks.push(...refusals(trestle, before.length, { name, version: cniVersion }))
   return { conflist, remarks }
 }
 
@@ -253,8 +248,6 @@ function keptKeys(plugin: JsonObject, { keys, renamed = {} }: Rule): JsonObject 
   if (kept['isDefaultGateway'] === true) kept['isGateway'] = true
   const isWithoutMasqAll = lookUp(plugin, 'snat') === false || lookUp(plugin, 'backend') === 'nftables'
   if (kept['masqAll'] === true && isWithoutMasqAll) kept['masqAll'] = false
-  // host-device takes the first key that names a device; trestle wants one.
-  for (const key of devices.filter((each) => kept[each] !== undefined).slice(1)) delete kept[key]
   return kept
 }
 
@@ -270,45 +263,27 @@ function leftOut(level: Remark['level'], about: string, why: string): Remark {
   return { level, about, text: `is left out: ${why}` }
 }
 
-const silent = ['type', 'name', 'cniversion', 'capabilities', 'runtimeconfig', 'prevresult']
+const silent = ['type', 'name', 'cniversion', 'capabilities', 'args']
 
 function droppedKeys(plugin: JsonObject, type: string, { keys, dropped = {} }: Rule): readonly Remark[] {
   const found: Remark[] = []
   const nameIn = (all: object, key: string) => Object.keys(all).find((each) => each.toLowerCase() === key.toLowerCase())
-  const named = type === 'host-device' ? devices.filter((key) => lookUp(plugin, key)).slice(1) : []
   for (const [key, value] of Object.entries(plugin)) {
-    const isGiven = value !== null && value !== '' && value !== 0 && value !== false
+    const isEmpty = value === null || value === '' || value === 0 || value === false
+    if (isRemark(key) || nameIn(keys, key) !== undefined || silent.includes(key.toLowerCase())) continue
     const reason = dropped[nameIn(dropped, key) ?? '']
-    if (named.includes(key)) found.push(leftOut('note', `${type}.${key}`, 'the plugin takes the device of another key'))
-    else if (reason !== undefined) {
-      const isNote = reason.startsWith('note: ')
-      if (isGiven && !(type === 'tuning' && key === 'args')) {
-        const text = `${JSON.stringify(value)} is left out: ${reason.replace('note: ', '')}`
-        found.push({ level: isNote ? 'note' : 'warning', about: `${type}.${key}`, text })
-      }
-    } else if (isRemark(key) || nameIn(keys, key) !== undefined || key === 'args') continue
-    else if (!silent.includes(key.toLowerCase()))
-      found.push(leftOut('warning', `${type}.${key}`, 'trestle has no such key'))
-    else if (isGiven && /^(?:runtimeConfig|prevResult)$/i.test(key)) {
-      const why = 'write values for every pod as keys of the configuration, like "bandwidth": {…}'
-      found.push(leftOut('warning', `${type}.${key}`, why))
-    }
+    const about = `${type}.${key}`
+    if (reason === undefined) found.push(leftOut('warning', about, 'trestle has no such key'))
+    else if (reason.startsWith('note: ')) found.push(leftOut('note', about, reason.replace('note: ', '')))
+    else if (!isEmpty) found.push(leftOut('warning', about, reason))
   }
   return found
 }
 
-/** A warning where trestle's own reader refuses the result, or does not know a nested key. */
-function refusals(
-  trestle: JsonObject,
-  { at, name, version }: { at: number; name: string; version: Parameters<typeof readOwn>[1]['version'] },
-): readonly Remark[] {
-  const found: Remark[] = []
-  for (const { steps = [], message, severity } of unknownOwnKeys(trestle, [])) {
-    if (steps.length < 2 || severity === 'note') continue
-    found.push({ level: 'warning', about: keyPathOf(steps), text: `has no effect: ${message}` })
-  }
-  const [refused] = readOwn({ conf: trestle, steps: [], index: at }, { name, version }).found
-  if (refused === undefined) return found
+/** A warning where trestle's own reader refuses the result. */
+function refusals(trestle: JsonObject, at: number, head: NetworkHead): readonly Remark[] {
+  const [refused] = readOwn({ conf: trestle, steps: [], index: at }, head).found
+  if (refused === undefined) return []
   const cure = refused.cure === undefined ? '' : ` (${refused.cure})`
-  return [...found, { level: 'warning', about: 'trestle', text: `refuses this: ${refused.message}${cure}` }]
+  return [{ level: 'warning', about: 'trestle', text: `refuses this: ${refused.message}${cure}` }]
 }

@@ -12,3 +12,13 @@ export function failureOf(
 ): CniError {
   return new CniError(diagnoses().get(id)?.code ?? Code.internal, id, message, parts)
 }
+
+/** The error that a plugin of type `type` answered: a command then ends with exit code 1. */
+export class PluginError extends CniError {
+  readonly type: string
+
+  constructor(type: string, { code, id, message, details }: CniError) {
+    super(code, id, message, { details })
+    this.type = type
+  }
+}

@@ -50,8 +50,6 @@ export interface ListRead {
   readonly version: CniVersion | undefined
   readonly disableCheck: boolean
   readonly disableGc: boolean
-  /** False: the folder with the network's name may have further plugins. */
-  readonly isWhole: boolean
   readonly plugins: readonly PluginEntry[]
   readonly faults: readonly ListFault[]
 }
@@ -65,19 +63,18 @@ export function formOf(file: string, root: JsonObject): Form {
   return 'plugins' in root ? 'list' : 'single'
 }
 
-/** `hasFurther`: there are plugins in the folder of the network. The keys of a list match exactly, of one plugin without case. */
-export function readList(root: JsonObject, form: Form, hasFurther = false): ListRead {
+/** The keys of a list match exactly, of one plugin without case. */
+export function readList(root: JsonObject, form: Form): ListRead {
   const isList = form === 'list'
   const get = (key: string): unknown => (isList ? root[key] : lookUp(root, key))
   const name = get('name')
   const version = readVersion(get('cniVersion'), isList ? root['cniVersions'] : undefined)
-  const { plugins, faults } = isList ? readPlugins(root, hasFurther) : readSingle(root)
+  const { plugins, faults } = isList ? readPlugins(root) : readSingle(root)
   return {
     name: typeof name === 'string' ? name : '',
     version: version.version,
     disableCheck: isTrue(get('disableCheck')),
     disableGc: isTrue(get('disableGC')),
-    isWhole: !isList || isTrue(root['loadOnlyInlinedPlugins']),
     plugins,
     faults: [...nameFaults(name, isList), ...version.faults, ...faults, ...plugins.flatMap(pluginFaults)],
   }
@@ -152,12 +149,11 @@ function readVersion(one: unknown, many: unknown): { version?: CniVersion; fault
 
 type Plugins = Pick<ListRead, 'plugins' | 'faults'>
 
-function readPlugins({ plugins, ...root }: JsonObject, hasFurther: boolean): Plugins {
+function readPlugins({ plugins, ...root }: JsonObject): Plugins {
   const missing = (message: string, cure?: string): Plugins => {
     return { plugins: [], faults: [{ id: 'plugins-missing', message, cure, steps: ['plugins'], stops: 'load' }] }
   }
   if (plugins === undefined) {
-    if (hasFurther) return { plugins: [], faults: [] }
     const isSingle = lookUp(root, 'type') !== undefined
     if (!isSingle) return missing("no 'plugins' key")
     return missing('this is one plugin, not a list of them', 'rename the file to .conf, or add "plugins"')
@@ -178,7 +174,7 @@ function readPlugins({ plugins, ...root }: JsonObject, hasFurther: boolean): Plu
 function readSingle(root: JsonObject): Plugins {
   if (lookUp(root, 'plugins') === undefined) return { plugins: [{ conf: root, steps: [], index: 0 }], faults: [] }
   const message = 'this is a list of plugins, and the file is not named .conflist'
-  const { plugins } = readPlugins(root, false)
+  const { plugins } = readPlugins(root)
   return { plugins, faults: [{ id: 'list-in-conf', message, steps: ['plugins'], stops: 'load' }] }
 }
 

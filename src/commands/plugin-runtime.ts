@@ -8,7 +8,7 @@ import { CniError } from '../cni/errors.ts'
 import { parseObject } from '../cni/json.ts'
 import { ownTypes } from '../process/executable.ts'
 import { isExecutable, type Run, toolPath } from '../process/runner.ts'
-import { failureOf } from './failure.ts'
+import { failureOf, PluginError } from './failure.ts'
 import type { NetworkList, PluginConf } from './network-list.ts'
 import { asOwn } from './own-type.ts'
 import { type Program, thisProgram } from './self.ts'
@@ -36,15 +36,6 @@ export interface Attachment {
   readonly ifName: string
   readonly args?: readonly (readonly [string, string])[]
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
-}
-
-export class PluginError extends CniError {
-  readonly type: string
-
-  constructor(type: string, { code, id, message, details }: CniError) {
-    super(code, id, message, { details })
-    this.type = type
-  }
 }
 
 /** Runs ADD of every plugin, in order. Returns the last printed result. Throws the CniError of the first failure. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime's data of a pod, as options of `plan` and `add`: host ports and limits (CNI CONVENTIONS.md, portMappings
-// and bandwidth).
+// A runtime's data of a pod, as options of `plan` and `add`: the capabilities of CNI CONVENTIONS.md.
 
 import { type Option, UsageError } from './command.ts'
 import type { PluginConf } from './network-list.ts'
@@ -18,19 +17,28 @@ export const capabilityOptions = {
     value: 'INGRESS[/EGRESS]',
     help: 'limit what goes into the pod, and out of it: bits a second, like 10M/500k',
   },
+  ip: { type: 'string', value: 'ADDRESS', many: true, help: 'ask for addresses, separated by commas or repeated' },
+  mac: { type: 'string', value: 'MAC', help: 'ask for a MAC address' },
 } as const satisfies Readonly<Record<string, Option>>
 
 type Values = Readonly<Record<string, string | boolean | undefined>>
 
 /** The contents of runtimeConfig by capability. Throws UsageError for values that no runtime would send. */
-export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<string, unknown>> {
+export function capabilityArgsOf({ port, bandwidth, ip, mac }: Values): Readonly<Record<string, unknown>> {
   return {
     ...(port === undefined ? {} : { portMappings: String(port).split(',').map(mappingOf) }),
     ...(bandwidth === undefined ? {} : { bandwidth: limitsOf(String(bandwidth)) }),
+    ...(ip === undefined ? {} : { ips: String(ip).split(',') }),
+    ...(mac === undefined ? {} : { mac }),
   }
 }
 
-const optionOf: Readonly<Record<string, string>> = { portMappings: '--port', bandwidth: '--bandwidth' }
+const optionOf: Readonly<Record<string, string>> = {
+  portMappings: '--port',
+  bandwidth: '--bandwidth',
+  ips: '--ip',
+  mac: '--mac',
+}
 
 /** Throws UsageError for a capability that no plugin declares, because a runtime sends nothing for it. */
 export function checkDeclared(plugins: readonly PluginConf[], names: readonly string[]): void {

@@ -15,12 +15,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { overlaps, parseCidr, toCidr } from '../cni/addresses.ts'
 import { toCniError } from '../cni/errors.ts'
 import { writeAll } from '../process/stdio.ts'
 import { exitCode } from './command.ts'
 import { failureOf } from './failure.ts'
 import { orElse } from './if-there.ts'
-import { overlapOf } from './lint/contradictions.ts'
 import { runUnshared } from './unshared.ts'
 
 /** What the inner process makes. `programs`: executables that are run, also below a directory that is hidden. */
@@ -121,8 +121,8 @@ const uplinks6 = ['2001:db8:ffff', '2001:db8:fffe'] as const
 /** Addresses for the uplink that are in none of the ranges of a text; one of all addresses is a route's. */
 export function uplinkApartFrom(text: string): Omit<Uplink, 'name'> {
   const ranges = text.match(/[0-9a-fA-F.:]+\/\d{1,3}(?=")/g) ?? []
-  const taken = ranges.filter((range) => !range.endsWith('/0'))
-  const isFree = (cidr: string) => overlapOf(taken, [cidr]) === undefined
+  const taken = ranges.filter((range) => !range.endsWith('/0')).flatMap((range) => parseCidr(range) ?? [])
+  const isFree = (cidr: string) => !taken.some((range) => overlaps(range, toCidr(cidr)))
   const v4 = uplinks4.find((prefix) => isFree(`${prefix}.0/24`)) ?? uplinks4[0]
   const v6 = uplinks6.find((prefix) => isFree(`${prefix}::/64`)) ?? uplinks6[0]
   return { node: { 4: `${v4}.2`, 6: `${v6}::2` }, outside: { 4: `${v4}.1`, 6: `${v6}::1` } }

@@ -10,7 +10,7 @@ import { loadBundle } from '../process/executable.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 import { stateRoot } from '../state/layout.ts'
 
-/** The bundle that decides what is kept, and writes it down (commands/record/keep-call.ts). */
+/** The bundle that decides what is kept, and writes it down (keep-call.ts). */
 export interface Keeper {
   /** The answer of `record.wrap` or `record.answer`, where the configuration has one. */
   answer(call: SeenCall): Promise<CallOutput | undefined>

@@ -22,7 +22,6 @@ import { applySetUp, planSetUp } from './set-up.ts'
 export interface RestoreReport {
   /** In words, everything once. */
   readonly missing: readonly string[]
-  readonly differences: readonly { readonly op: Op; readonly found: readonly string[] }[]
   /** Accepts in other firewalls. */
   readonly accepts: readonly string[]
   /** Live pods whose link on the host is gone: nothing gives it back. */
@@ -66,7 +65,7 @@ async function restore({ machine }: Context, isDry: boolean): Promise<RestoreRep
     ({ id, spec }) =>
       findFinished(id) !== undefined && spec?.host !== undefined && !plan.host.links.has(spec.host.name),
   )
-  return { missing, differences, accepts, lost, ended: plan.records.filter(isDead) }
+  return { missing, accepts, lost, ended: plan.records.filter(isDead) }
 }
 
 /** Settings, addresses, routes and queues of the links that a pod has on the host. */

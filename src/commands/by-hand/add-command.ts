@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle add`: attaches a pod to a network by hand. A failed ADD is followed by DEL, as runtimes do.
 
-import { bareAddress } from '../../cni/addresses.ts'
 import { CniError, toCniError } from '../../cni/errors.ts'
-import { type Result, readResult } from '../../cni/results.ts'
+import { readResult } from '../../cni/results.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { failureOf } from '../failure.ts'
 import { print } from '../output.ts'
@@ -14,7 +13,7 @@ import { tableText } from '../table.ts'
 import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from './asked.ts'
 import { forgetAttachment, keepAttachment, podIpsOf } from './libcni-cache.ts'
 import type { Network } from './network.ts'
-import { openRunners, printFailure, type Runners, runtimeFor, tellNotInstalled } from './plugin-calls.ts'
+import { explained, openRunners, type Runners, runtimeFor, tellNotInstalled } from './plugin-calls.ts'
 import { attachmentsOf, containerIdOf, inodeOf, isThere, makePod, type Pod, refuseForeign, removePod } from './pod.ts'
 
 export const addCommand: Command = {
@@ -27,15 +26,13 @@ export const addCommand: Command = {
     'configuration in /etc/cni/net.d (`trestle nets` lists them). POD is a name, as `ip netns` has it, or an absolute',
     'path; add makes a name that is missing, and `trestle del` removes it again. A second network needs an interface',
     'of its own: --ifname net1. Results are kept where cnitool keeps them, so each sees those of the other.',
-    'If a plugin fails, add runs DEL, shows cause and cure, and the exit code is 1.',
+    'If a plugin fails, add runs DEL, says cause and cure, and the exit code is 1.',
     '',
     'Variables, as of cnitool: NETCONFPATH (directory of configurations), CNI_PATH (directories of plugins; default',
     '/opt/cni/bin), CAP_ARGS, CNI_ARGS, CNI_IFNAME.',
   ].join('\n'),
   options: {
     ...capabilityOptions,
-    ip: { type: 'string', value: 'ADDRESS', many: true, help: 'ask for addresses, separated by commas or repeated' },
-    mac: { type: 'string', value: 'MAC', help: 'ask for a MAC address' },
     ...ifNameOption,
     ...confOption,
   },
@@ -79,7 +76,7 @@ async function run(input: Input): Promise<number> {
     return printAdded(input, about, result)
   } catch (error) {
     const after = isOfAnother(error) ? [] : await undoAdd(runners, runtime, about)
-    return printFailure(input, error, { command: 'add', on: `ADD of ${network.list.name} in ${pod.word}`, after })
+    throw explained(error, `ADD of ${network.list.name} in ${pod.word}`, after)
   }
 }
 
@@ -133,35 +130,13 @@ async function undoAdd({ undo }: Runners, runtime: Runtime, about: Asked): Promi
 }
 
 function printAdded(input: Input, { network, pod, attachment, isNew }: Asked, result: unknown): number {
-  const { containerId, netns, ifName, capabilityArgs } = attachment
+  const { containerId, netns, ifName } = attachment
   const addresses = podIpsOf(readResult(result, '0.1.0'))
   const [first = ['-', '-'], ...others] = addresses.map(({ address, gateway = '-' }) => [address, gateway])
   const name = network.list.name
   const rows = [[pod.word, name, ifName, ...first], ...others.map((row) => ['', '', '', ...row])]
-  const made = `made the namespace ${netns}; \`trestle del ${name} ${pod.word}\` removes it with its last network`
-  const lines = [...portLines(capabilityArgs, addresses), ...(isNew ? [made] : [])]
   const table = tableText(['POD', 'NETWORK', 'INTERFACE', 'ADDRESS', 'GATEWAY'], rows)
+  const made = `made the namespace ${netns}; \`trestle del ${name} ${pod.word}\` removes it with its last network\n`
   const document = { network: name, pod: pod.word, netns, containerId, ifName, madeNamespace: isNew, result }
-  const text = [table, ...lines.map((line) => `${line}\n`)].join('')
-  return print(input, { command: 'add', document, text, code: exitCode.fine })
-}
-
-/** As runtimes send them (CNI CONVENTIONS.md); only shown here. */
-interface PodOptions {
-  readonly portMappings?: readonly Readonly<Record<string, unknown>>[]
-  readonly bandwidth?: { readonly ingressRate?: number; readonly egressRate?: number }
-}
-
-/** Host ports and limits of the pod, in words. */
-function portLines(capabilityArgs: Attachment['capabilityArgs'], addresses: Result['ips']): readonly string[] {
-  const { portMappings = [], bandwidth } = (capabilityArgs ?? {}) as PodOptions
-  const to = addresses.map(({ address }) => bareAddress(address)).join(' and ')
-  const lines = portMappings.map(({ hostPort, containerPort, protocol, hostIP }) => {
-    return `port ${hostPort}/${protocol ?? 'tcp'} of ${hostIP || 'this node'} leads to port ${containerPort} of ${to}`
-  })
-  if (bandwidth === undefined) return lines
-  const [into, out] = [bandwidth.ingressRate, bandwidth.egressRate].map((rate) => {
-    return rate === undefined ? 'without a limit' : `at most ${rate} bits a second`
-  })
-  return [...lines, `into the pod ${into}, out of it ${out}`]
+  return print(input, { command: 'add', document, text: `${table}${isNew ? made : ''}`, code: exitCode.fine })
 }

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person asks of a network for a pod: words and options of the commands, and the variables of cnitool.
 
-import {
-  bareAddress,
-  linkNameProblem,
-  parseAddress,
-  parseCidr,
-  parseMac,
-  unsafeNameProblem,
-} from '../../cni/addresses.ts'
-import { defined, parseObject } from '../../cni/json.ts'
+import { linkNameProblem, unsafeNameProblem } from '../../cni/addresses.ts'
+import { parseObject } from '../../cni/json.ts'
 import { type Input, type Option, UsageError } from '../command.ts'
 import type { NetworkList } from '../network-list.ts'
 import type { Attachment } from '../plugin-runtime.ts'
@@ -59,51 +52,15 @@ type Args = Required<Pick<Attachment, 'args' | 'capabilityArgs'>>
 export function askedArgs({ values }: Input, list: NetworkList): Args {
   const options = capabilityArgsOf(values)
   checkDeclared(list.plugins, Object.keys(options))
-  const { ips, mac } = defined({ ips: addressesOf(values['ip']), mac: macOf(values['mac']) })
-  const declares = (name: string) => list.plugins.some(({ capabilities }) => capabilities?.[name] === true)
-  const asArgs = [
-    ...(ips !== undefined && !declares('ips') ? [['IP', ips.map(bareAddress).join(',')] as const] : []),
-    ...(mac !== undefined && !declares('mac') ? [['MAC', mac] as const] : []),
-  ]
+  const inEnvironment = process.env['CAP_ARGS'] ? parseObject(process.env['CAP_ARGS']) : {}
+  if (inEnvironment === undefined) throw new UsageError('CAP_ARGS: use a JSON object, like {"portMappings":[…]}')
+  const args = (process.env['CNI_ARGS'] ?? '').split(';').filter((pair) => pair !== '')
   return {
-    // Plugins that do not know these keys fail, unless they are told (CNI CONVENTIONS.md, IgnoreUnknown).
-    args: [
-      ...pairsIn(process.env['CNI_ARGS'] ?? ''),
-      ...(asArgs.length === 0 ? [] : [['IgnoreUnknown', '1'] as const, ...asArgs]),
-    ],
-    capabilityArgs: {
-      ...objectIn(process.env['CAP_ARGS'] ?? ''),
-      ...options,
-      ...(ips !== undefined && declares('ips') ? { ips } : {}),
-      ...(mac !== undefined && declares('mac') ? { mac } : {}),
-    },
+    args: args.map((pair) => {
+      const [key = '', value = '', ...more] = pair.split('=')
+      if (key === '' || value === '' || more.length > 0) throw new UsageError('CNI_ARGS: use KEY=VALUE;KEY=VALUE')
+      return [key, value] as const
+    }),
+    capabilityArgs: { ...inEnvironment, ...options },
   }
-}
-
-function addressesOf(value: string | boolean | undefined): readonly string[] | undefined {
-  if (value === undefined) return undefined
-  const all = String(value).split(',')
-  const wrong = all.find((text) => parseAddress(text) === undefined && parseCidr(text) === undefined)
-  if (wrong !== undefined) throw new UsageError(`--ip ${wrong}: use an address, like 10.240.0.9 or 10.240.0.9/24`)
-  return all
-}
-
-function macOf(value: string | boolean | undefined): string | undefined {
-  if (value === undefined || parseMac(String(value)) !== undefined) return value === undefined ? value : String(value)
-  throw new UsageError(`--mac ${value}: use six bytes, like 02:00:00:00:00:09`)
-}
-
-function pairsIn(text: string): readonly (readonly [string, string])[] {
-  const segments = text.split(';').filter((segment) => segment !== '')
-  return segments.map((segment) => {
-    const [key = '', value = '', ...more] = segment.split('=')
-    if (key === '' || value === '' || more.length > 0) throw new UsageError('CNI_ARGS: use KEY=VALUE;KEY=VALUE')
-    return [key, value]
-  })
-}
-
-function objectIn(text: string): Readonly<Record<string, unknown>> {
-  const value = text === '' ? {} : parseObject(text)
-  if (value !== undefined) return value
-  throw new UsageError('CAP_ARGS: use a JSON object, like {"portMappings":[…]}')
 }

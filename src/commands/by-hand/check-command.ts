@@ -9,8 +9,7 @@ import { requireRoot } from '../self.ts'
 import { confOption, ifNameOption, networkAndPod } from './asked.ts'
 import { attachedBy, networksOf } from './attached.ts'
 import { networkNamed, networkOfFile } from './network.ts'
-import { openRunners, printFailure, requireVerb, runtimeFor } from './plugin-calls.ts'
-import type { Pod } from './pod.ts'
+import { explained, openRunners, requireVerb, runtimeFor } from './plugin-calls.ts'
 
 export const checkCommand: Command = {
   name: 'check',
@@ -29,7 +28,11 @@ export const checkCommand: Command = {
 async function check(input: Input): Promise<number> {
   requireRoot('check', 'it looks into network namespaces')
   const found = attachedBy(input)
-  if (found === undefined) throw notAttached(networkAndPod(input).pod)
+  if (found === undefined) {
+    const { pod } = networkAndPod(input)
+    const details = '`trestle nets` lists the attachments by hand; nothing was run'
+    throw failureOf('not-attached', `${pod.word} is not attached: ${networksOf(pod)}`, { details })
+  }
   const { list, pod, attachment, prevResult } = found
   const document = { network: list.name, pod: pod.word, ifName: attachment.ifName, isDisabled: list.disableCheck }
   requireVerb(list, 'CHECK', '0.4.0')
@@ -39,14 +42,8 @@ async function check(input: Input): Promise<number> {
     const line = `${pod.word}, ${attachment.ifName} of network ${list.name}: ${text}\n`
     return print(input, { command: 'check', document, text: line, code: exitCode.fine })
   } catch (error) {
-    return printFailure(input, error, { command: 'check', on: `CHECK of ${list.name} in ${pod.word}` })
+    throw explained(error, `CHECK of ${list.name} in ${pod.word}`)
   }
-}
-
-function notAttached(pod: Pod) {
-  return failureOf('not-attached', `${pod.word} is not attached: ${networksOf(pod)}`, {
-    details: '`trestle nets` lists the attachments by hand; nothing was run',
-  })
 }
 
 export const statusCommand: Command = {
@@ -84,6 +81,6 @@ async function status(input: Input): Promise<number> {
       code: exitCode.fine,
     })
   } catch (error) {
-    return printFailure(input, error, { command: 'status', on: `STATUS of ${list.name}` })
+    throw explained(error, `STATUS of ${list.name}`)
   }
 }

@@ -4,29 +4,16 @@
 
 import { messageWithId, toCniError } from '../../cni/errors.ts'
 import { atLeast, isSupported } from '../../cni/results.ts'
-import { readAlias } from '../../drivers/names.ts'
-import { lookAtHost } from '../../kernel/look.ts'
-import { recordsOf } from '../../state/records.ts'
-import { openRemovingContext } from '../../verbs/context.ts'
 import { exitCode, type Input, UsageError } from '../command.ts'
 import type { NetworkList } from '../network-list.ts'
 import { print } from '../output.ts'
-import { isOwnType } from '../own-type.ts'
 import { gcList, type ValidAttachment } from '../plugin-runtime.ts'
 import { requireRoot } from '../self.ts'
 import { attachedOf, detach } from './attached.ts'
 import { type CachedAttachment, cachedAttachments } from './libcni-cache.ts'
 import { networkNamed } from './network.ts'
-import { openRunners, printFailure, type Runners, runtimeFor } from './plugin-calls.ts'
+import { explained, openRunners, type Runners, runtimeFor } from './plugin-calls.ts'
 import { podOf } from './pod.ts'
-
-/** An attachment in libcni's cache, or one that trestle alone knows; `netns` is empty where nothing tells it. */
-type Known = Pick<CachedAttachment, 'network' | 'containerId' | 'ifName' | 'netns'>
-
-interface Judged {
-  readonly kept: readonly Known[]
-  readonly removed: readonly Known[]
-}
 
 export async function collectByList(input: Input): Promise<number> {
   const { words, values } = input
@@ -35,17 +22,27 @@ export async function collectByList(input: Input): Promise<number> {
   const valid = validIn(String(values['valid']))
   requireRoot('gc', 'it removes attachments')
   const { list } = networkNamed(name)
-  const isValid = ({ containerId, ifName }: Known) =>
+  const isValid = ({ containerId, ifName }: CachedAttachment) =>
     valid.some((each) => each.containerID === containerId && each.ifname === ifName)
-  const cached = list.disableGc ? [] : cachedAttachments(name)
-  const all = distinct([...cached, ...(await knownToTrestle(list))])
+  const all = list.disableGc ? [] : cachedAttachments(name)
   const [kept, removed] = [all.filter(isValid), all.filter((each) => !isValid(each))]
   const isApplied = values['apply'] === true
-  const work = { valid, removed: cached.filter((each) => !isValid(each)) }
-  const [failure, ...others] = isApplied && !list.disableGc ? await collect(list, work, openRunners(input)) : []
-  if (failure === undefined) return printJudged(input, list, { kept, removed })
-  const after = others.map((each) => `also: ${messageWithId(toCniError(each))}`)
-  return printFailure(input, failure, { command: 'gc', on: `GC of ${name}`, after })
+  if (isApplied && !list.disableGc) {
+    const [failure, ...others] = await collect(list, removed, valid, openRunners(input))
+    const after = others.map((each) => `also: ${messageWithId(toCniError(each))}`)
+    if (failure !== undefined) throw explained(failure, `GC of ${name}`, after)
+  }
+  const text = [
+    ...removed.map((each) => `  ${isApplied ? 'removed' : 'remove '}  ${nameOf(each)}\n`),
+    ...kept.map((each) => `  valid    ${nameOf(each)}\n`),
+    `network ${name}: ${endOf(list, removed.length, isApplied)}\n`,
+  ].join('')
+  const keys = (of: readonly CachedAttachment[]) =>
+    of.map(({ network, containerId, ifName, netns }) => ({ network, containerId, ifName, netns }))
+  const of = { isDisabled: list.disableGc, asksPlugins: hasGc(list) }
+  const document = { network: name, applied: isApplied, ...of, kept: keys(kept), removed: keys(removed) }
+  const code = isApplied || removed.length === 0 ? exitCode.fine : exitCode.findings
+  return print(input, { command: 'gc', document, text, code })
 }
 
 /** The attachments of `--valid`. Throws UsageError for an empty list: GC would take the network from every pod. */
@@ -57,28 +54,13 @@ function validIn(text: string): readonly ValidAttachment[] {
   })
 }
 
-/** The attachments that GC of a plugin of trestle judges: its records, and links by their alias. */
-async function knownToTrestle(list: NetworkList): Promise<readonly Known[]> {
-  if (!hasGc(list) || !list.plugins.some(({ type }) => isOwnType(type))) return []
-  const recorded = recordsOf(list.name).map(({ id, netns }) => ({ ...id, netns: netns.path }))
-  const { links } = await lookAtHost(openRemovingContext().machine, 'all')
-  const ids = [...links.values()].flatMap(({ name, alias }) => readAlias(name, alias)?.id ?? [])
-  return [...recorded, ...ids.filter(({ network }) => network === list.name).map((id) => ({ ...id, netns: '' }))]
-}
-
-/** The first of each: a list of several plugins of trestle has a record of each. */
-function distinct(all: readonly Known[]): readonly Known[] {
-  const idsOf = ({ containerId, ifName }: Known) => `${containerId}/${ifName}`
-  return [...new Map(all.toReversed().map((each) => [idsOf(each), each])).values()].toReversed()
-}
-
-interface Work {
-  readonly valid: readonly ValidAttachment[]
-  readonly removed: readonly CachedAttachment[]
-}
-
 /** A failed call does not keep others from theirs. Returns the failures. */
-async function collect(list: NetworkList, { valid, removed }: Work, runners: Runners): Promise<readonly unknown[]> {
+async function collect(
+  list: NetworkList,
+  removed: readonly CachedAttachment[],
+  valid: readonly ValidAttachment[],
+  runners: Runners,
+): Promise<readonly unknown[]> {
   const failures: unknown[] = []
   const failed = (error: unknown) => failures.push(...(error instanceof AggregateError ? error.errors : [error]))
   for (const each of removed) {
@@ -94,29 +76,12 @@ function hasGc({ cniVersion, disableGc }: NetworkList): boolean {
   return !disableGc && isSupported(cniVersion) && atLeast(cniVersion, '1.1.0')
 }
 
-function printJudged(input: Input, list: NetworkList, { kept, removed }: Judged): number {
-  const isApplied = input.values['apply'] === true
-  const text = [
-    ...removed.map((each) => `  ${isApplied ? 'removed' : 'remove '}  ${nameOf(each)}\n`),
-    ...kept.map((each) => `  valid    ${nameOf(each)}\n`),
-    `network ${list.name}: ${endOf(list, removed.length, isApplied)}\n`,
-  ].join('')
-  const of = { isDisabled: list.disableGc, asksPlugins: hasGc(list) }
-  const document = { network: list.name, applied: isApplied, ...of, kept: kept.map(keyOf), removed: removed.map(keyOf) }
-  const code = isApplied || removed.length === 0 ? exitCode.fine : exitCode.findings
-  return print(input, { command: 'gc', document, text, code })
-}
-
 function endOf(list: NetworkList, count: number, isApplied: boolean): string {
   if (list.disableGc) return 'nothing is done: the network has disableGC'
   const asked = hasGc(list) ? 'with GC of every plugin' : 'without GC of plugins, which came with CNI 1.1.0'
   return isApplied ? `${count} removed, ${asked}` : `${count} to remove, ${asked} (--apply does it)`
 }
 
-function keyOf({ network, containerId, ifName, netns }: Known) {
-  return { network, containerId, ifName, netns }
-}
-
-function nameOf({ containerId, ifName, netns }: Known): string {
-  return `${containerId}/${ifName}  ${netns || 'no record tells its namespace'}`
+function nameOf({ containerId, ifName, netns }: CachedAttachment): string {
+  return `${containerId}/${ifName}  ${netns}`
 }

@@ -6,7 +6,7 @@ import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
 import { confOption, ifNameOption, networkAndPod } from './asked.ts'
 import { attachedBy, detach, networksOf } from './attached.ts'
-import { openRunners, printFailure } from './plugin-calls.ts'
+import { explained, openRunners } from './plugin-calls.ts'
 
 export const delCommand: Command = {
   name: 'del',
@@ -41,7 +41,6 @@ async function run(input: Input): Promise<number> {
     const text = `removed ${ifName} of network ${list.name} from ${pod.word}${and}\n`
     return print(input, { command: 'del', document, text, code: exitCode.fine })
   } catch (error) {
-    const after = ['what is left stays known: repeat `trestle del`']
-    return printFailure(input, error, { command: 'del', on: `DEL of ${list.name} in ${pod.word}`, after })
+    throw explained(error, `DEL of ${list.name} in ${pod.word}`, ['what is left stays known: repeat `trestle del`'])
   }
 }

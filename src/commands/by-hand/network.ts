@@ -5,7 +5,7 @@
 import { extname, join } from 'node:path'
 import { oneLine, toCniError } from '../../cni/errors.ts'
 import { parseConfig } from '../../cni/json.ts'
-import { filesIn, furtherPlugins } from '../config-directory.ts'
+import { filesIn } from '../config-directory.ts'
 import { failureOf } from '../failure.ts'
 import { readFileAs } from '../input-file.ts'
 import { nearestWord } from '../nearest-word.ts'
@@ -77,19 +77,11 @@ export function networkOfFile(file: string): Network {
   return readFileAs(file, (text) => networkOf(file, text))
 }
 
-/** What libcni's cache keeps is a list: one plugin becomes one, and plugins of the network's folder come behind its own. */
+/** What libcni's cache keeps is a list: one plugin becomes one. */
 function networkOf(file: string, text: string): Network {
   const root = parseConfig(text)
   const isList = file.endsWith('.conflist') || 'plugins' in root
-  const further = furtherPlugins(file, readList(root, isList ? 'list' : 'single'))
-  const broken = further.find(({ problem }) => problem !== undefined)
-  if (broken !== undefined) throw failureOf('list-invalid', `${broken.file}: ${broken.problem}`)
-  const read = readList(root, isList ? 'list' : 'single', further.length > 0)
-  const behind = further.map(({ conf = {} }, index) => ({ conf, steps: [], index }))
-  const list = callable({ ...read, plugins: [...read.plugins, ...behind] })
-  if (isList && further.length === 0) return { file, list, config: text }
-  const head = isList
-    ? { ...root, loadOnlyInlinedPlugins: true }
-    : { cniVersion: root['cniVersion'], name: root['name'] }
-  return { file, list, config: JSON.stringify({ ...head, plugins: list.plugins }) }
+  const list = callable(readList(root, isList ? 'list' : 'single'))
+  if (isList) return { file, list, config: text }
+  return { file, list, config: JSON.stringify({ cniVersion: root['cniVersion'], name: root['name'], plugins: [root] }) }
 }

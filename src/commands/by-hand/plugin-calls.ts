@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plugins as a person starts them, and their failures as `explain` tells them.
+// Plugins as a person starts them, and their failures with cause and cure.
 
-import { type CniError, messageWithId, toCniError } from '../../cni/errors.ts'
+import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
+import { CniError, toCniError } from '../../cni/errors.ts'
 import { defined } from '../../cni/json.ts'
 import { atLeast, type CniVersion, isSupported } from '../../cni/results.ts'
 import { nowMs } from '../../process/clock.ts'
 import type { Run } from '../../process/runner.ts'
 import { runnerUntil } from '../../process/runner.ts'
-import { exitCode, type Input } from '../command.ts'
+import type { Input } from '../command.ts'
 import { recognise } from '../explain/recognise.ts'
-import { failureOf } from '../failure.ts'
-import { findingOf, findingText } from '../findings.ts'
+import { failureOf, PluginError } from '../failure.ts'
 import type { NetworkList } from '../network-list.ts'
-import { print } from '../output.ts'
-import { missingPlugins, PluginError, pluginPath, type Runtime } from '../plugin-runtime.ts'
+import { missingPlugins, pluginPath, type Runtime } from '../plugin-runtime.ts'
 
 /** Plugins of others may wait for a daemon; kubelet gives a runtime two minutes. */
 const pluginMs = 120_000
@@ -61,10 +60,9 @@ export function runtimeFor(list: NetworkList, run: Run, own: 'installed' | 'eith
 /** Says on stderr that a runtime would not find a plugin for which this program stands in. */
 export function tellNotInstalled({ output }: Pick<Input, 'output'>, { network, cniPath }: Runtime): void {
   const [missing] = missingPlugins({ network, cniPath, own: 'installed' })
-  if (missing !== undefined)
-    output.err(
-      `trestle: "${missing}" is not in ${cniPath}: this program runs in its place; a runtime's ADD would fail\n`,
-    )
+  if (missing === undefined) return
+  const said = `"${missing}" is not in ${cniPath}: this program runs in its place; a runtime's ADD would fail`
+  output.err(`trestle: ${said}\n`)
 }
 
 /** Throws CniError 1 where the network's version does not have the verb. */
@@ -75,41 +73,24 @@ export function requireVerb(list: NetworkList, verb: string, since: CniVersion):
   throw failureOf('verb-needs-newer-version', message, { details })
 }
 
-/** A failed call: its verb and object, and lines about its consequences. */
-interface Failed {
-  readonly command: string
-  readonly on: string
-  readonly after?: readonly string[]
-}
-
-/** Prints a failure with its cause and cure. Returns the exit code: 1 where a plugin failed, else 3. */
-export function printFailure(input: Input, thrown: unknown, { command, on, after = [] }: Failed): number {
+/** The failure of a call as a person reads it. `on`: the call; `after`: lines about its consequences. */
+export function explained(thrown: unknown, on: string, after: readonly string[] = []): CniError {
   const failure = toCniError(thrown)
-  const { details = '' } = failure
-  const isOfPlugin = failure instanceof PluginError
-  const message = `${isOfPlugin ? `plugin ${failure.type}, ` : ''}code ${failure.code}: ${messageWithId(failure)}`
-  const { id, consequence } = causeOf(failure)
-  const finding = findingOf({ id, on, message, consequence, severity: 'error' })
-  const look = { hasColour: input.output.hasColour, width: 120 }
-  const said =
-    details === '' ? '' : `           details: ${details.trimEnd().replaceAll('\n', `\n${' '.repeat(20)}`)}\n`
-  const text = `${findingText(finding, look)}${said}${after.map((line) => `${line}\n`).join('')}`
-  const document = {
-    findings: [finding],
-    error: { code: failure.code, msg: message, ...(details === '' ? {} : { details }) },
-    ...(after.length === 0 ? {} : { after }),
-  }
-  const code = isOfPlugin ? exitCode.findings : exitCode.couldNotLook
-  return print(input, { command, document, text, code })
+  const { code, id, message } = failure
+  const known = causeOf(failure)
+  const causes = known === undefined ? [] : [`cause: ${known.causes.join('; or ')}`, `cure:  ${known.cure}`]
+  const details = [...(failure.details?.trimEnd().split('\n') ?? []), ...causes, ...after].join('\n')
+  const by = failure instanceof PluginError ? `plugin ${failure.type}, code ${code}: ` : ''
+  const error = new CniError(code, id, `${on}: ${by}${message}`, { details })
+  return failure instanceof PluginError ? new PluginError(failure.type, error) : error
 }
 
 /** Errors of trestle that quote another program. */
 const passedOn: readonly string[] = ['plugin-refused', 'plugin-failed', 'command-failed', 'internal-error']
 
 /** The diagnosis of a failure: of the quoted program's words where they are known, else of trestle's own error. */
-function causeOf({ id, message, details }: CniError): { readonly id: string; readonly consequence?: string } {
-  if (!passedOn.includes(id)) return { id }
-  const { errors, own } = recognise([message, details].filter(Boolean).join('\n'))
-  const known = own.length > 0 ? undefined : errors.find(({ role }) => role === 'cause')
-  return known === undefined ? { id } : { id: known.id, consequence: known.meaning }
+function causeOf({ id, message, details }: CniError): Diagnosis | undefined {
+  const own = diagnoses().get(id)
+  if (!passedOn.includes(id)) return own
+  return recognise([message, details].filter(Boolean).join('\n')).errors.find(({ role }) => role === 'cause') ?? own
 }

@@ -26,10 +26,9 @@ const titleWidth = 11
 
 export function reportText(report: Report, look: Look): string {
   const { node, selected, done, pod, log } = report
-  const head = node.configurations.map(({ runtime, file, network }) => {
+  const head = node.configurations.map(({ who, confDir, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
-    const source = runtime.source === undefined ? '' : `, by ${runtime.source}`
-    return rowsIn(oneLine(`${runtime.text}: ${runtime.confDir}${source}: ${uses}`), 2, look.width)
+    return rowsIn(oneLine(`${who}: ${confDir}: ${uses}`), 2, look.width)
   })
   const given = new Set<string>()
   const groups = selected.map((group) => groupText(group, report, { ...look, given }))
@@ -105,19 +104,9 @@ function countsOf(findings: readonly Finding[]): string {
   return counts.flatMap(({ severity, count }) => (count === 0 ? [] : [counted(count, severity)])).join(', ')
 }
 
-type Counted = Pick<Report, 'findings' | 'notLooked' | 'selected'>
-
 /** The last line: never silent on success. */
-export function countsText({ findings, notLooked, selected }: Counted): string {
+function countsText({ findings, notLooked, selected }: Report): string {
   const skipped = new Set(notLooked.map(({ group }) => group)).size
   const more = skipped === 0 ? '' : `; ${skipped} of ${selected.length} groups skipped or incomplete`
   return `${countsOf(findings) || 'nothing found'}${more}\n`
-}
-
-/** One line for a chat. */
-export function shortText(report: Counted, versions: string): string {
-  const { findings } = report
-  const named = findings.filter(({ severity }) => severity !== 'note').map(({ id, on }) => `${id} (${oneLine(on)})`)
-  const list = named.length === 0 ? '' : `: ${named.join(', ')}`
-  return `${versions}; ${countsText(report).trimEnd()}${list}\n`
 }

@@ -8,8 +8,7 @@ import { readSysctl } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { textIfThere } from '../if-there.ts'
-import { few, type Node, type PodNetwork, podText } from './observed-node.ts'
-import { isPlainCommand, shellWord } from './shell.ts'
+import { few, type Node, type PodNetwork, podText, shellWord } from './observed-node.ts'
 
 export async function checkKernel(node: Node): Promise<readonly Finding[]> {
   const used = node.networks.filter(({ isSetUp }) => isSetUp)
@@ -19,7 +18,6 @@ export async function checkKernel(node: Node): Promise<readonly Finding[]> {
     ...ipv6Off(used),
     ...(await strictUplinks(node)),
     ...(await bridgeNf(node, used)),
-    ...(await refusingRules(node, used)),
     ...(await strangeRoutes(node)),
     ...rangesElsewhere(node, used),
   ]
@@ -180,52 +178,6 @@ async function strangeRoutes({ machine, records, host }: Node): Promise<readonly
   const run = ofPod.map(({ dst }) => `ip ${familyOf(dst) === 6 ? '-6 ' : ''}route del ${dst}`)[0]
   const pods = [...new Set(strange.map(({ pod }) => pod))]
   return [findingOf({ id: 'route-elsewhere', on: few(pods), message, cure, ...(run === undefined ? {} : { run }) })]
-}
-
-/** Policy rules before the main table that refuse packets from or to pods (ip-rule(8)). */
-async function refusingRules({ machine }: Node, networks: readonly PodNetwork[]): Promise<readonly Finding[]> {
-  const found: Finding[] = []
-  for (const family of [4, 6] as const) {
-    const { stdout } = await machine.ask({ file: 'ip', args: ['-j', `-${family}`, 'rule', 'show'] })
-    for (const rule of readDocuments(stdout)) {
-      const { priority, action } = rule
-      if (!['prohibit', 'blackhole', 'unreachable'].includes(String(action)) || Number(priority) >= mainPriority)
-        continue
-      const words = [...selector(rule, 'src', 'from'), ...selector(rule, 'dst', 'to')]
-      const named = words.flatMap((word) => parseCidr(word) ?? [])
-      const hit = networks.find(({ subnets }) => {
-        return subnets.some((subnet) => named.some((cidr) => overlaps(cidr, parseCidr(subnet) ?? cidr)))
-      })
-      if (hit === undefined) continue
-      const text = [
-        'pref',
-        priority,
-        ...words,
-        ...(rule['iif'] === undefined ? [] : ['iif', rule['iif']]),
-        action,
-      ].join(' ')
-      const line = `ip -${family} rule del ${text}`
-      const run = isPlainCommand(line) ? { run: line } : {}
-      found.push(
-        findingOf({
-          id: 'rule-refuses',
-          on: `network ${hit.name}`,
-          message: `\`${text}\` refuses packets of pods`,
-          ...run,
-        }),
-      )
-    }
-  }
-  return found
-}
-
-/** The rule that leads to the main table. */
-const mainPriority = 32_766
-
-function selector(rule: Readonly<Record<string, unknown>>, key: 'src' | 'dst', word: string): readonly string[] {
-  const address = rule[key]
-  if (typeof address !== 'string' || address === 'all') return []
-  return [word, `${address}/${rule[`${key}len`] ?? (address.includes(':') ? 128 : 32)}`]
 }
 
 /** A link that is none of the network's has an address of the pods' range: answers to pods go there. */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of pod networks in the last hour of the runtimes' and kubelet's log, each once, as `trestle explain` knows
-// them. From the journal, else from log files.
+// them. From the journal, or from a file that is named.
 
-import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { parseObject } from '../../cni/json.ts'
 import { findProgram } from '../../process/runner.ts'
 import { recognise } from '../explain/recognise.ts'
 import { counted, type Finding, findingOf } from '../findings.ts'
-import { orElse } from '../if-there.ts'
 import { unreadable } from '../input-file.ts'
 import { few, type Node } from './observed-node.ts'
 
@@ -16,14 +16,6 @@ const hourMs = 60 * 60 * 1000
 const stillMs = 5 * 60 * 1000
 
 const units = ['containerd', 'crio', 'kubelet', 'k3s', 'k3s-agent', 'rke2-server', 'rke2-agent', 'docker']
-const files = [
-  '/var/lib/rancher/k3s/agent/containerd/containerd.log',
-  '/var/lib/rancher/rke2/agent/containerd/containerd.log',
-  '/var/lib/rancher/rke2/agent/logs/kubelet.log',
-  '/var/log/syslog',
-  '/var/log/messages',
-]
-
 interface LogLine {
   readonly timeMs: number
   readonly unit: string
@@ -42,7 +34,7 @@ export async function readErrors(node: Node): Promise<readonly LoggedError[]> {
   const nowMs = Date.now()
   const lines = (await readLog(node, nowMs)).filter(({ timeMs }) => timeMs > nowMs - hourMs)
   if (lines.length === 0 && node.options.logFile === undefined) {
-    const why = 'neither the journal nor a log file has a line of a runtime or kubelet of the last hour (--log FILE)'
+    const why = 'the journal has no line of a runtime or kubelet of the last hour; --log names another log'
     node.skip({ group: 'log', why, isPartial: true })
   }
   const byId = new Map<string, LogLine[]>()
@@ -70,38 +62,23 @@ function errorOf(id: string, lines: readonly LogLine[], nowMs: number): LoggedEr
 }
 
 async function readLog({ machine, options: { logFile } }: Node, nowMs: number): Promise<readonly LogLine[]> {
-  if (logFile !== undefined) return linesOf(logFile, endOfNamed(logFile), nowMs)
-  const journal: LogLine[] = []
-  if (findProgram('journalctl') !== undefined) {
-    const fields = ['--output=json', '--output-fields=MESSAGE,_SYSTEMD_UNIT', '--no-pager', '--quiet', '--since=-1h']
-    const { stdout } = await machine.ask({
-      file: 'journalctl',
-      args: [...fields, ...units.flatMap((unit) => ['-u', unit])],
-    })
-    for (const line of stdout.split('\n')) {
-      // systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes.
-      const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = parseObject(line) ?? {}
-      if (typeof text !== 'string') continue
-      journal.push({ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text })
-    }
+  if (logFile !== undefined) {
+    const unit = basename(logFile)
+    const lines = endOf(logFile).split('\n')
+    return lines.map((line) => ({ timeMs: timeIn(line, nowMs) ?? nowMs, unit, text: line }))
   }
-  if (journal.length > 0) return journal
-  // A file for all programs: by a runtime's or kubelet's name, or in their formats (logfmt, klog).
-  const isOfRuntime = /containerd|crio|kubelet|k3s|rke2|dockerd|\blevel=\w|\b[IWEF]\d{4} /
-  const all = files.flatMap((file) =>
-    linesOf(
-      file,
-      orElse(() => endOf(file), ''),
-      nowMs,
-    ),
-  )
-  return all.filter(({ text }) => isOfRuntime.test(text))
-}
-
-function linesOf(file: string, text: string, nowMs: number): readonly LogLine[] {
-  const unit = file.slice(file.lastIndexOf('/') + 1)
-  const lines = text.split('\n').filter((line) => line !== '')
-  return lines.map((line) => ({ timeMs: timeIn(line, nowMs) ?? nowMs, unit, text: line }))
+  if (findProgram('journalctl') === undefined) return []
+  const fields = ['--output=json', '--output-fields=MESSAGE,_SYSTEMD_UNIT', '--no-pager', '--quiet', '--since=-1h']
+  const args = [...fields, ...units.flatMap((unit) => ['-u', unit])]
+  const { stdout } = await machine.ask({ file: 'journalctl', args })
+  const found: LogLine[] = []
+  for (const line of stdout.split('\n')) {
+    // systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes.
+    const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = parseObject(line) ?? {}
+    if (typeof text !== 'string') continue
+    found.push({ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text })
+  }
+  return found
 }
 
 /** RFC 3339; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in local time without a year. */
@@ -117,25 +94,14 @@ function timeIn(text: string, nowMs: number): number | undefined {
   return Number.isNaN(time) ? undefined : time
 }
 
-/** A pipe has no end to seek to: `--log <(journalctl -u kubelet)`. An empty result would look like a clean log. */
-function endOfNamed(file: string): string {
-  try {
-    return statSync(file).isFile() ? endOf(file) : readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw unreadable(file, cause)
-  }
-}
-
 const mostBytes = 8 * 1024 * 1024
 
+/** Throws CniError 5 where it cannot be read: an empty result would look like a clean log. */
 function endOf(file: string): string {
-  const { size } = statSync(file)
-  const buffer = Buffer.alloc(Math.min(size, mostBytes))
-  const fd = openSync(file, 'r')
   try {
-    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, buffer.length, size - buffer.length))
-  } finally {
-    closeSync(fd)
+    return readFileSync(file).subarray(-mostBytes).toString('utf8')
+  } catch (cause) {
+    throw unreadable(file, cause)
   }
 }
 

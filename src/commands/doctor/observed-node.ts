@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { firstOf, formatAddress, parseCidr } from '../../cni/addresses.ts'
-import { defined, lookUp } from '../../cni/json.ts'
+import { lookUp } from '../../cni/json.ts'
 import { lookAtHost } from '../../kernel/look.ts'
 import { netnsState } from '../../kernel/netns.ts'
 import type { Place } from '../../kernel/observed.ts'
@@ -18,13 +18,9 @@ import { linkIfThere } from '../if-there.ts'
 import { subnetsOf } from '../lint/contradictions.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
-import { openNode } from '../lint/node.ts'
 import { openPrograms, type Programs } from '../lint/programs.ts'
-import { otherBinDirs, targetOf } from '../lint/runtime-directories.ts'
 import type { Progress } from '../output.ts'
-import { skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
-import { type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
-import { processesOf } from '../runtimes/processes.ts'
+import { binDirsOf, confDirOf, type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
 import { askRuntime, type PodSandbox } from '../runtimes/runtime-list.ts'
 import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
 
@@ -44,28 +40,11 @@ export interface NotLooked {
 
 /** What a person asked for. `isRuntimeAsked`: over CRI. */
 export interface Options {
-  readonly confDir?: string
-  readonly binDirs?: readonly string[]
-  readonly endpoint?: string
+  readonly confDir: string | undefined
+  readonly binDirs: readonly string[] | undefined
+  readonly endpoint: string | undefined
   readonly isRuntimeAsked: boolean
-  readonly logFile?: string
-  readonly pod?: string
-  readonly isProbed: boolean
-  readonly peer?: string
-}
-
-export interface Runtime {
-  readonly name: string
-  /** The name with its process or socket. */
-  readonly text: string
-  readonly socket?: string
-  readonly confDir: string
-  readonly binDirs: readonly string[]
-  /** The file, flag or answer that names the directories; undefined: nobody does. */
-  readonly source?: string
-  readonly silent?: string
-  /** The runtime's own words about a network that is not ready. */
-  readonly notReady?: string
+  readonly logFile: string | undefined
 }
 
 /** A plugin of the used list. */
@@ -75,13 +54,17 @@ export interface Plugin {
   readonly isOwn: boolean
 }
 
-/** A directory of configurations as its runtime sees it. `file`, `network`: what it uses. */
+/** A directory of configurations as a runtime sees it. `who`: the runtime in words. `file`, `network`: what it uses. */
 export interface Configuration {
-  readonly runtime: Runtime
+  readonly who: string
+  /** Absent where none runs here, or none was asked. */
+  readonly runtime?: NodeRuntime
+  readonly confDir: string
+  readonly binDirs: readonly string[]
   readonly findings: readonly Finding[]
   readonly file?: string
   readonly network?: string
-  readonly stoppedBy?: string
+  readonly stoppedBy?: string | undefined
   readonly plugins: readonly Plugin[]
   /** Valid files: the network of each, and whether trestle is in the list. */
   readonly files: readonly { readonly file: string; readonly network: string; readonly isOwn: boolean }[]
@@ -104,7 +87,6 @@ export interface Node {
   readonly options: Options
   readonly machine: Machine
   readonly host: Place
-  readonly runtimes: readonly Runtime[]
   readonly configurations: readonly Configuration[]
   /** Of pods that live, of trestle. */
   readonly records: readonly AttachmentRecord[]
@@ -113,99 +95,58 @@ export interface Node {
   /** Container ids that runtimes list; undefined where not all have answered. */
   readonly listed: ReadonlySet<string> | undefined
   readonly hasState: boolean
-  /** The process sees the processes and files of its node. */
-  readonly isHidden: boolean
   readonly skip: (skipped: NotLooked) => void
-  readonly progress: Progress
 }
 
 const timeoutMs = 5000
 
 export async function lookAtNode(options: Options, skip: Node['skip'], progress: Progress): Promise<Node> {
-  const why = containerReason()
-  if (why !== undefined) {
-    for (const group of groups) {
-      const isNamed = group === 'configuration' && options.confDir !== undefined
-      if (group !== 'probe' && !isNamed) skip({ group, why })
+  const { endpoint, isRuntimeAsked } = options
+  const attempt = async <T>(group: Group, otherwise: T, look: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await look()
+    } catch (error) {
+      skip({ group, why: (error as Error).message })
+      return otherwise
     }
   }
   progress('asking the runtimes')
-  const found = options.isRuntimeAsked ? await ofThisNode(options.endpoint) : []
-  const asked = found.map(runtimeOf)
-  const named = defined({
-    confDir: options.confDir,
-    binDirs: options.binDirs,
-    source: options.confDir && '--config-dir',
-  })
-  const nobody = { name: 'containerd', text: 'no runtime found', confDir: defaultConfDir, binDirs: [defaultBinDir] }
-  const isEmpty = asked.length === 0 && (why === undefined || options.confDir !== undefined)
-  const runtimes = (isEmpty ? [nobody] : asked).map((runtime): Runtime => ({ ...runtime, ...named }))
-  const { machine } = openContext()
-  const living = { listed: undefined, sandboxes: [], source: '' }
-  const { listed, sandboxes } = await at(skip, 'runtime', living, () =>
-    options.isRuntimeAsked ? askRuntime(options.endpoint, progress) : living,
-  )
-  const isHere = new Map(runtimes.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
-  const configurations = [...isHere.values()].map((runtime) => configurationOf(runtime, found, skip))
-  const host = await at(skip, 'network', { links: new Map(), routes: [] }, () => lookAtHost(machine, 'all', true))
-  const hasState = existsSync(stateRoot())
-  const records = await at(skip, 'network', [], () => (hasState ? allRecords().filter(isLive) : []))
-  return {
-    ...{ options, machine, host, configurations, records, sandboxes, listed, hasState, skip, progress },
-    runtimes: isEmpty ? [] : runtimes,
-    networks: await at(skip, 'network', [], () => podNetworks(hasState, records, { configurations, host })),
-    isHidden: why !== undefined,
-  }
-}
-
-async function at<T>(skip: Node['skip'], group: Group, otherwise: T, look: () => T | Promise<T>): Promise<T> {
-  try {
-    return await look()
-  } catch (error) {
-    skip({ group, why: (error as Error).message })
-    return otherwise
-  }
-}
-
-/** A runtime in another network namespace belongs to another node, in a container of this one. */
-async function ofThisNode(endpoint: string | undefined): Promise<readonly NodeRuntime[]> {
   const own = linkIfThere('/proc/self/ns/net')
-  const all = await nodeRuntimes({ timeoutMs, endpoint })
-  return all.filter(({ pid }) => pid === undefined || linkIfThere(`/proc/${pid}/ns/net`) === own)
+  const all = isRuntimeAsked ? await nodeRuntimes({ timeoutMs, endpoint }) : []
+  // A runtime in another network namespace belongs to another node, in a container of this one.
+  const runtimes = all.filter(({ pid }) => pid === undefined || linkIfThere(`/proc/${pid}/ns/net`) === own)
+  const unknown = { listed: undefined, sandboxes: [], source: '' }
+  const { listed, sandboxes } = await attempt('runtime', unknown, () => {
+    return isRuntimeAsked ? askRuntime(endpoint, progress) : unknown
+  })
+  const ofDirectory = new Map(runtimes.map((runtime) => [`${runtime.runtime} ${confDirOf(runtime)}`, runtime]))
+  const configurations = (runtimes.length === 0 ? [undefined] : [...ofDirectory.values()]).map((runtime) => {
+    return configurationOf(runtime, options, skip)
+  })
+  const { machine } = openContext()
+  const host = await attempt('network', { links: new Map(), routes: [] }, () => lookAtHost(machine, 'all', true))
+  const hasState = existsSync(stateRoot())
+  const records = await attempt('network', [], () => (hasState ? allRecords().filter(isLive) : []))
+  const known = await attempt('network', [], () => (hasState ? networksOfState(records) : []))
+  const networks = [...known, ...networksToCome(configurations, known, host)]
+  return { options, machine, host, configurations, records, networks, sandboxes, listed, hasState, skip }
 }
 
-function runtimeOf(found: NodeRuntime): Runtime {
-  const { runtime, pid, socket, settings, source, root, notReady, isDenied } = found
-  const isSilent = pid !== undefined && socket === undefined && isDenied !== true && process.geteuid?.() === 0
-  return {
-    name: runtime,
-    text: runtimeText(found),
-    confDir: `${root}${settings.confDir}`,
-    binDirs: settings.binDirs.map((directory) => `${root}${directory}`),
-    source,
-    ...defined({ socket, notReady }),
-    ...(isSilent ? { silent: `${runtimeText(found)} runs, and does not answer over CRI` } : {}),
+function configurationOf(runtime: NodeRuntime | undefined, options: Options, skip: Node['skip']): Configuration {
+  const confDir = options.confDir ?? (runtime === undefined ? defaultConfDir : confDirOf(runtime))
+  const binDirs = options.binDirs ?? (runtime === undefined ? [defaultBinDir] : binDirsOf(runtime))
+  const programs = openPrograms(binDirs)
+  const { files, findings, prediction } = lintDirectory(confDir, programs, runtime === undefined ? [] : [runtime])
+  if (prediction === undefined && existsSync(confDir)) {
+    skip({ group: 'configuration', why: `a file of ${confDir} may not be read` })
   }
-}
-
-/** `found`: all runtimes of the node. */
-function configurationOf(runtime: Runtime, found: readonly NodeRuntime[], skip: Node['skip']): Configuration {
-  const installed = openPrograms(runtime.binDirs, otherBinDirs(runtime.binDirs, found))
-  const programs: Programs = installed.absence === undefined ? { ...installed, hostLinks: openNode() } : installed
-  const { readers, isOfCrio } = targetOf(runtime.confDir, found)
-  const { files, findings, prediction } = lintDirectory(runtime.confDir, programs, { readers, isOfCrio })
-  if (prediction === undefined && existsSync(runtime.confDir)) {
-    skip({ group: 'configuration', why: `a file of ${runtime.confDir} may not be read` })
-  }
-  const choice = skipsFaultyFiles(runtime.name) ? prediction?.crio : prediction?.containerd
-  const used =
-    choice?.file === undefined ? undefined : files.find(({ file }) => file === join(runtime.confDir, choice.file))
+  const choice = runtime?.runtime === 'CRI-O' ? prediction?.crio : prediction?.containerd
+  const used = files.find(({ file }) => choice?.file !== undefined && file === join(confDir, choice.file))
   return {
-    runtime,
-    findings,
-    ...(choice?.file === undefined
-      ? defined({ stoppedBy: choice?.stoppedBy })
-      : { file: choice.file, network: choice.network }),
+    who: runtime === undefined ? 'no runtime found' : runtimeText(runtime),
+    ...(runtime === undefined ? {} : { runtime }),
+    ...{ confDir, binDirs, findings },
+    ...(choice?.file === undefined ? { stoppedBy: choice?.stoppedBy } : { file: choice.file, network: choice.network }),
     plugins: used === undefined ? [] : pluginsOf(used, programs),
     files: files.flatMap((each) => {
       const isOwn = pluginsOf(each, programs).some((plugin) => plugin.isOwn)
@@ -228,42 +169,38 @@ function isLive(record: AttachmentRecord): boolean {
   return netnsState(netns) === 'live' || (netns.path === '' && spec !== undefined && !isDead(record))
 }
 
-/** The networks of the state, and those of trestle in a used configuration that has no pods yet. */
-function podNetworks(
-  hasState: boolean,
-  records: readonly AttachmentRecord[],
-  { configurations, host }: Pick<Node, 'configurations' | 'host'>,
-): readonly PodNetwork[] {
+function networksOfState(records: readonly AttachmentRecord[]): readonly PodNetwork[] {
   const found: PodNetwork[] = []
-  for (const { name, role, bridge, ranges, accept } of hasState ? knownNetworks() : []) {
+  for (const { name, role, bridge, ranges, accept } of knownNetworks()) {
     if (role !== 'main') continue
     const pods = records.filter(({ id }) => id.network === name)
     const ends = pods.flatMap(({ spec }) => spec?.host?.name ?? [])
     const gateway = bridge?.vlanGateway === undefined ? [] : [bridge.vlanGateway.name]
-    found.push({
-      name,
-      subnets: ranges,
-      links: bridge === undefined ? ends : [...gateway, bridge.name],
-      bridges: bridge === undefined ? [] : [bridge.name],
-      accepts: accept !== undefined,
-      isSetUp: pods.length > 0,
-    })
+    const links = bridge === undefined ? ends : [...gateway, bridge.name]
+    const bridges = bridge === undefined ? [] : [bridge.name]
+    found.push({ name, subnets: ranges, links, bridges, accepts: accept !== undefined, isSetUp: pods.length > 0 })
   }
+  return found
+}
+
+/** Networks of trestle in a used configuration that have no pods yet. */
+function networksToCome(
+  configurations: readonly Configuration[],
+  known: readonly PodNetwork[],
+  host: Place,
+): readonly PodNetwork[] {
+  const found: PodNetwork[] = []
   for (const { network = '', plugins } of configurations) {
     const [main] = plugins
     // Networks of other plugins are not judged.
-    if (main === undefined || !main.isOwn || found.some(({ name }) => name === network)) continue
+    if (main === undefined || !main.isOwn || [...known, ...found].some(({ name }) => name === network)) continue
     const { conf } = main
-    const bridge = lookUp(conf, 'bridge') || 'cni0'
-    const links = (lookUp(conf, 'mode') ?? 'bridge') === 'bridge' ? [String(bridge)] : []
-    found.push({
-      name: network,
-      subnets: subnetsOf({ conf, steps: [], index: 0 }),
-      links,
-      bridges: links,
-      accepts: lookUp(conf, 'firewall') !== undefined,
-      isSetUp: links.some((link) => host.links.has(link)),
-    })
+    const isBridge = (lookUp(conf, 'mode') ?? 'bridge') === 'bridge'
+    const links = isBridge ? [String(lookUp(conf, 'bridge') || 'cni0')] : []
+    const subnets = subnetsOf({ conf, steps: [], index: 0 })
+    const accepts = lookUp(conf, 'firewall') !== undefined
+    const isSetUp = links.some((link) => host.links.has(link))
+    found.push({ name: network, subnets, links, bridges: links, accepts, isSetUp })
   }
   return found
 }
@@ -290,19 +227,7 @@ export function few(texts: readonly string[]): string {
   return [...texts.slice(0, most), ...(more > 0 ? [`and ${more} more`] : [])].join('; ')
 }
 
-// Whether this process is in a container that hides its node: then missing parts say nothing about the node.
-
-/** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
-const firstPidNamespace = 'pid:[4026531836]'
-
-const nodePrograms = ['containerd', 'crio', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
-
-/** The reason if the node is hidden. A node in a container, as with kind, has its runtime beside us. */
-function containerReason(): string | undefined {
-  const { env } = process
-  const isMarked = env['KUBERNETES_SERVICE_HOST'] || env['container'] || existsSync('/run/.containerenv')
-  if (linkIfThere('/proc/self/ns/pid') === firstPidNamespace || !isMarked) return undefined
-  if (processesOf(nodePrograms).length > 0) return undefined
-  const cure = 'run it on the node itself, or with its pid and network namespaces and its directories'
-  return `it runs in a container that sees neither the processes nor the files of its node: ${cure}`
+/** A word that a shell takes literally: commands are pasted, and what others wrote may contain anything. */
+export function shellWord(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

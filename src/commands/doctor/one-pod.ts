@@ -2,29 +2,26 @@
 // `trestle doctor --pod`: what is known of one pod, and which findings are about it.
 
 import { bareAddress } from '../../cni/addresses.ts'
-import { closeNetns, openNetnsIfThere } from '../../kernel/netns.ts'
+import { netnsState } from '../../kernel/netns.ts'
 import type { ObservedLink } from '../../kernel/observed.ts'
 import type { AttachmentRecord } from '../../state/records.ts'
 import { allRecords } from '../../state/records.ts'
-import { compareInPod } from '../../verbs/check.ts'
 import type { Finding } from '../findings.ts'
 import { podNameOf } from '../network-picture.ts'
 import type { LoggedError } from './log.ts'
 import { sandboxFailed } from './log.ts'
 import type { Node } from './observed-node.ts'
 
-/** One interface of the pod: titles, each with its lines. */
+/** One interface of the pod. `facts`: lines of the report, a title and a text. */
 export interface PodAttachment {
   readonly containerId: string
   readonly network: string
   readonly ifName: string
   readonly pod: string
-  /** Links on the node. */
-  readonly links: readonly string[]
+  /** Its end on the node. */
+  readonly link: string | undefined
   readonly addresses: readonly string[]
-  /** Lines of the report: a title and a text. */
   readonly facts: readonly (readonly [title: string, text: string])[]
-  readonly differences: readonly string[]
 }
 
 /** `asked`: NAMESPACE/NAME or the beginning of a container id. `names`: the pod's names in findings and logs. */
@@ -38,7 +35,7 @@ export interface PodFacts {
 /** The shortest prefix that counts as a container id; crictl prints longer ones. */
 const leastId = 6
 
-export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
+export function lookAtPod(node: Node, asked: string): PodFacts {
   // All ids of pods by hand begin alike.
   const isIdOf = (id: string) =>
     asked.length >= leastId && id.replace('cnitool-', '').startsWith(asked.replace('cnitool-', ''))
@@ -49,8 +46,7 @@ export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
   const records = (node.hasState ? allRecords() : []).filter((record) => {
     return record.id.role !== 'ipam' && isMeant(record.id.containerId, podNameOf(record))
   })
-  const attachments: PodAttachment[] = []
-  for (const record of records) attachments.push(await ofRecord(record, node))
+  const attachments = records.map((record) => attachmentOf(record, node))
   const known = attachments.flatMap(({ pod, containerId }) => [containerId.slice(0, 13), pod])
   const listed = sandboxes.flatMap(({ id, pod }) => [id.slice(0, 13), pod])
   return {
@@ -61,53 +57,31 @@ export async function lookAtPod(node: Node, asked: string): Promise<PodFacts> {
   }
 }
 
-async function ofRecord(record: AttachmentRecord, { host, machine }: Node): Promise<PodAttachment> {
+function attachmentOf(record: AttachmentRecord, { host }: Node): PodAttachment {
   const { id, netns, createdAt, spec, left = [] } = record
   const pod = podNameOf(record)
-  const open = openNetnsIfThere(netns.path)
-  const inside =
-    spec === undefined || open === undefined
-      ? undefined
-      : await compareInPod(spec, undefined, open, machine).catch(() => undefined)
-  closeNetns(open)
   const link = spec?.host?.name ?? spec?.chained?.hostLink
-  const routes = (inside?.pod?.routes ?? []).filter(({ table, dst, dev }) => {
-    return table === 254 && dev === id.ifName && !dst.startsWith('fe80:')
-  })
   const ports = (spec?.hostPorts?.ports ?? []).map(({ hostIp = '*', hostPort, protocol, podIp, containerPort }) => {
     return `${hostIp}:${hostPort}/${protocol} to ${podIp.includes(':') ? `[${podIp}]` : podIp}:${containerPort}`
   })
+  const made = `made by trestle, since ${createdAt}`
+  const isThere = netnsState(netns) === 'live'
   const facts: (readonly [string, string])[] = [
-    [
-      'network',
-      `${id.network}: ${id.ifName} of container ${id.containerId.slice(0, 13)} of ${pod}, made by trestle, since ${createdAt}`,
-    ],
-    ['namespace', open === undefined ? `${netns.path} (it is gone, or cannot be seen)` : netns.path],
-    ...(link === undefined ? [] : [['link', linkText(link, host.links.get(link), 'on the node')] as const]),
-    ['link', linkText(id.ifName, inside?.pod?.links.get(id.ifName), 'in the pod')],
+    ['network', `${id.network}: ${id.ifName} of container ${id.containerId.slice(0, 13)} of ${pod}, ${made}`],
+    ['namespace', isThere ? netns.path : `${netns.path} (it is gone, or cannot be seen)`],
+    ...(link === undefined ? [] : [['link', linkText(link, host.links.get(link))] as const]),
     ...(spec?.addresses ?? []).map(({ address }) => ['address', address] as const),
-    ...routes.map(({ dst, gw }) => ['route', routeText(dst, gw)] as const),
     ...ports.map((text) => ['host port', text] as const),
-    ...(inside?.found ?? []).map((text) => ['differs', text] as const),
     ...left.map((text) => ['cleanup', text] as const),
   ]
-  return {
-    ...{ containerId: id.containerId, network: id.network, ifName: id.ifName, pod, facts },
-    links: link === undefined ? [] : [link],
-    addresses: (spec?.addresses ?? []).map(({ address }) => bareAddress(address)),
-    differences: inside?.found ?? [],
-  }
+  const addresses = (spec?.addresses ?? []).map(({ address }) => bareAddress(address))
+  return { containerId: id.containerId, network: id.network, ifName: id.ifName, pod, link, addresses, facts }
 }
 
-function linkText(name: string, link: ObservedLink | undefined, where: string): string {
-  if (link === undefined) return `${name} is not there ${where}`
+function linkText(name: string, link: ObservedLink | undefined): string {
+  if (link === undefined) return `${name} is not there on the node`
   const port = link.master === undefined ? '' : `, port of ${link.master}`
-  return `${name} ${where}: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
-}
-
-function routeText(dst: string, gw: string | undefined): string {
-  const to = dst === '0.0.0.0/0' || dst === '::/0' ? 'default' : dst
-  return gw === undefined ? to : `${to} by ${gw}`
+  return `${name} on the node: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
 }
 
 /** The report's lines about a pod. */
@@ -123,7 +97,7 @@ export function podLines({ asked, sandboxes, attachments, names }: PodFacts, log
 
 /** Findings that name a pod, its address, its port or its link; of another pod they are left out. */
 const ofOnePod: readonly string[] = [
-  ...['interface-lost', 'pod-differs', 'port-differs', 'limit-missing', 'pending-cleanup', 'route-elsewhere'],
+  ...['interface-lost', 'pod-differs', 'pending-cleanup', 'route-elsewhere'],
   ...['mtu-larger', 'port-taken', 'record-partial', 'addresses-inside'],
   ...['dead-attachments', 'reservations-leaked', 'orphans', 'unsure'],
 ]
@@ -135,7 +109,7 @@ export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log
     return pods.length === 0 || pods.some((name) => pod.names.includes(name))
   }
   if (!ofOnePod.includes(id)) return true
-  const names = [...pod.names, ...pod.attachments.flatMap(({ links, addresses }) => [...links, ...addresses])]
+  const names = [...pod.names, ...pod.attachments.flatMap(({ link = '', addresses }) => [link, ...addresses])]
   // 10.0.0.2 is not in 10.0.0.21; eth0 of the pod is not eth0 of the node.
   const words = `${on} ${message}`.split(/[^\w.:/-]+/).map((word) => word.replace(/[.:]$/, ''))
   return names.some(

@@ -14,23 +14,25 @@ import { cachedAttachments } from '../by-hand/libcni-cache.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { namesIfThere, orElse, textIfThere } from '../if-there.ts'
 import { asOwn } from '../own-type.ts'
-import { skipsFaultyFiles } from '../runtimes/ask-runtime.ts'
 import { processesOf } from '../runtimes/processes.ts'
-import type { Configuration, Group, Node } from './observed-node.ts'
-import { shellWord } from './shell.ts'
+import { type Configuration, type Group, type Node, shellWord } from './observed-node.ts'
 
-export function checkRuntimes({ runtimes, configurations, sandboxes }: Node): readonly Finding[] {
+export function checkRuntimes({ configurations, sandboxes }: Node): readonly Finding[] {
   const found: Finding[] = []
-  for (const { text, silent, notReady, confDir, name } of runtimes) {
-    if (silent !== undefined) found.push(findingOf({ id: 'runtime-silent', on: text, message: silent }))
+  for (const { who, runtime, confDir, files } of configurations) {
+    if (runtime === undefined) continue
+    const { pid, socket, isDenied, notReady } = runtime
+    if (pid !== undefined && socket === undefined && isDenied !== true && process.geteuid?.() === 0) {
+      const message = `${who} runs, and does not answer over CRI`
+      found.push(findingOf({ id: 'runtime-silent', on: who, message }))
+    }
     if (notReady !== undefined) {
       // Docker's containerd beside that of k3s has neither pods nor a configuration.
-      const own = configurations.find(({ runtime }) => runtime.confDir === confDir)
-      const isIdle = runtimes.length > 1 && sandboxes.length === 0 && (own?.files.length ?? 0) === 0
+      const isIdle = configurations.length > 1 && sandboxes.length === 0 && files.length === 0
       const severity = isIdle ? 'note' : undefined
-      found.push(findingOf({ id: 'runtime-not-ready', on: text, message: notReady, severity }))
+      found.push(findingOf({ id: 'runtime-not-ready', on: who, message: notReady, severity }))
     }
-    if (name !== 'containerd') continue
+    if (runtime.runtime !== 'containerd') continue
     for (const pid of notWatching(confDir)) {
       const message = `containerd (process ${pid}) does not watch it`
       found.push(findingOf({ id: 'dir-not-watched', on: confDir, message }))
@@ -59,39 +61,30 @@ function notWatching(directory: string): readonly number[] {
 /** Findings of lint about the directory and the file in use. */
 export function checkConfiguration(node: Node): readonly Finding[] {
   return node.configurations.flatMap((configuration) => {
-    const { runtime, file, stoppedBy, files } = configuration
+    const { runtime, confDir, file, stoppedBy, files, network } = configuration
     // Where no runtime was found and nobody named a directory, an empty one is normal.
-    if (runtime.source === undefined && files.length === 0 && node.records.length === 0) return []
-    const inUse = [
-      runtime.confDir,
-      ...[file, stoppedBy].flatMap((name) => (name === undefined ? [] : [join(runtime.confDir, name)])),
-    ]
+    const isExpected = runtime !== undefined || node.options.confDir !== undefined
+    if (!isExpected && files.length === 0 && node.records.length === 0) return []
+    const inUse = [confDir, ...[file, stoppedBy].flatMap((name) => (name === undefined ? [] : [join(confDir, name)]))]
     const shadow = shadowed(configuration, node)
     const found = configuration.findings.filter(({ id, on, severity }) => {
-      const isSecond =
-        id === 'same-network' && files.some((each) => each.file === on && each.network === configuration.network)
+      const isSecond = id === 'same-network' && files.some((each) => each.file === on && each.network === network)
       const isEcho = shadow !== undefined && id === 'plugin-missing'
-      return severity !== 'note' && (inUse.includes(on) || isSecond) && !isOfOthers(id, runtime.name) && !isEcho
+      return severity !== 'note' && (inUse.includes(on) || isSecond) && !isEcho
     })
     const own = found.map((finding) => ofLint(finding, configuration))
     return shadow === undefined ? own : [...own, shadow]
   })
 }
 
-/** Findings of lint about other runtimes. */
-function isOfOthers(id: string, runtime: string): boolean {
-  const ofOthers = skipsFaultyFiles(runtime) ? 'containerd-stops' : 'cri-o-skips'
-  return ['runtimes-differ', 'cnitool-stops', ofOthers].includes(id)
-}
-
 function ofLint(
   { excerpt: _, file, line, column, ...finding }: Finding,
-  { runtime, stoppedBy, files }: Configuration,
+  { confDir, stoppedBy, files }: Configuration,
 ): Finding {
   const on = line === undefined ? finding.on : `${file}:${line}:${column}`
   const found = { ...finding, group: 'configuration', on, consequence: finding.message }
   // A valid file behind a broken one is used once that is moved away.
-  const isInTheWay = stoppedBy !== undefined && finding.on === join(runtime.confDir, stoppedBy)
+  const isInTheWay = stoppedBy !== undefined && finding.on === join(confDir, stoppedBy)
   const hasAnother = files.some((each) => each.isOwn && basename(each.file) !== stoppedBy)
   return isInTheWay && hasAnother ? { ...found, run: aside(finding.on) } : found
 }
@@ -102,7 +95,7 @@ function aside(path: string): string {
 }
 
 /** The used file hides the one whose network kubelet's pods live in. */
-function shadowed({ file, network, files, runtime, plugins }: Configuration, { records }: Node): Finding | undefined {
+function shadowed({ file, network, files, confDir, plugins }: Configuration, { records }: Node): Finding | undefined {
   const podsOf = (name: string) => records.filter(({ id, pod }) => id.network === name && pod !== undefined).length
   if (file === undefined || network === undefined || plugins.some(({ type }) => /^multus/.test(type))) return undefined
   const isMeant =
@@ -115,7 +108,7 @@ function shadowed({ file, network, files, runtime, plugins }: Configuration, { r
   const count = podsOf(meant.network)
   const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
   const message = `the runtime uses it instead of ${meant.file}: new pods get network ${network}${pods}`
-  const path = join(runtime.confDir, file)
+  const path = join(confDir, file)
   // Without pods nobody knows which network is meant.
   return findingOf({ id: 'config-shadowed', on: path, message, run: count === 0 ? undefined : aside(path) })
 }
@@ -123,14 +116,14 @@ function shadowed({ file, network, files, runtime, plugins }: Configuration, { r
 /** STATUS of trestle's plugins in use, asked in this process. */
 export async function checkReadiness({ configurations }: Node): Promise<readonly Finding[]> {
   const found: Finding[] = []
-  for (const { network = '', plugins, runtime } of configurations) {
+  for (const { network = '', plugins, binDirs } of configurations) {
     for (const { conf: written } of plugins.filter(({ isOwn }) => isOwn)) {
       const stdin = JSON.stringify({ ...asOwn({ ...written, type: 'trestle' }), name: network, cniVersion: '1.1.0' })
-      const call = readCall({ CNI_COMMAND: 'STATUS', CNI_PATH: runtime.binDirs.join(':') })
+      const call = readCall({ CNI_COMMAND: 'STATUS', CNI_PATH: binDirs.join(':') })
       const conf = orElse(() => readConfig(stdin, call), undefined)
       if (conf === undefined) continue
       try {
-        await status(call, conf, openContext({ path: runtime.binDirs, stdin }))
+        await status(call, conf, openContext({ path: binDirs, stdin }))
       } catch (error) {
         const { id, message, details = '' } = toCniError(error)
         const group: Group = id === 'not-ready-pool' ? 'addresses' : 'host'

@@ -2,10 +2,9 @@
 // trestle's state against the kernel: what `restore` would make again, the inside of pods, and what `gc` would collect.
 
 import { bareAddress } from '../../cni/addresses.ts'
-import { isPodLinkName, readAlias } from '../../drivers/names.ts'
+import { readAlias } from '../../drivers/names.ts'
 import { closeNetns, openNetnsIfThere } from '../../kernel/netns.ts'
 import type { Place } from '../../kernel/observed.ts'
-import type { Op } from '../../kernel/operation.ts'
 import { uplinkMtu } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
 import { stateRoot } from '../../state/layout.ts'
@@ -13,18 +12,17 @@ import { type AttachmentRecord, allRecords, findRecord, isSameRecord } from '../
 import { isStateLost } from '../../state/recover.ts'
 import { compareInPod } from '../../verbs/check.ts'
 import { openContext } from '../../verbs/context.ts'
-import { type RestoreReport, restoreNetworks } from '../../verbs/restore.ts'
+import { restoreNetworks } from '../../verbs/restore.ts'
 import { cachedAttachment, cachedAttachments, cachedTypes } from '../by-hand/libcni-cache.ts'
 import { inodeOf } from '../by-hand/pod.ts'
 import { counted, type Finding, findingOf } from '../findings.ts'
 import { judgeAll } from '../gc-command.ts'
-import { few, type Node, podText } from './observed-node.ts'
-import { shellWord } from './shell.ts'
+import { few, type Node, podText, shellWord } from './observed-node.ts'
 
 export async function checkNetwork(node: Node): Promise<readonly Finding[]> {
   skipPodsOfOthers(node)
   const found: Finding[] = []
-  if (isStateLost() && !node.isHidden) {
+  if (isStateLost()) {
     const lost = [...node.host.links.values()].flatMap(({ name, alias, kind }) => {
       const id = kind === 'veth' ? readAlias(name, alias)?.id : undefined
       return id === undefined || findRecord(id) !== undefined
@@ -34,56 +32,21 @@ export async function checkNetwork(node: Node): Promise<readonly Finding[]> {
     found.push(findingOf({ id: 'state-lacks', on: 'this node', message: few(lost.length > 0 ? lost : ['its marker']) }))
   }
   if (!node.hasState) return found
-  const report = await restoreNetworks(openContext(), true)
-  found.push(...differences(report))
-  for (const record of report.lost) {
-    found.push(
-      findingOf({ id: 'interface-lost', on: podText(record), message: 'its interface is gone', ...again(record) }),
-    )
+  const { missing, accepts, lost } = await restoreNetworks(openContext(), true)
+  const ends = lost.map(({ spec }) => `${spec?.host?.name} `)
+  // Forwarding is a finding of the kernel, and a link that is lost one of its own.
+  const isOther = (text: string) =>
+    accepts.includes(text) || /ip_forward|all\/forwarding/.test(text) || ends.some((end) => text.startsWith(end))
+  const differences = missing.filter((text) => !isOther(text))
+  if (differences.length > 0)
+    found.push(findingOf({ id: 'network-differs', on: 'this node', message: few(differences) }))
+  if (accepts.length > 0) found.push(findingOf({ id: 'accept-missing', on: 'another firewall', message: few(accepts) }))
+  for (const record of lost) {
+    const about = { on: podText(record), message: 'its interface is gone' }
+    found.push(findingOf({ id: 'interface-lost', ...about, ...again(record) }))
   }
-  const rest = node.records.filter((record) => !report.lost.some((other) => isSameRecord(other, record)))
+  const rest = node.records.filter((record) => !lost.some((other) => isSameRecord(other, record)))
   return [...found, ...(await insidePods(rest, node)), ...mtus(node), ...partial(node)]
-}
-
-/** One finding for each diagnosis: a flush, or a missing bridge, is one cause of many differences. */
-function differences({ differences: found, accepts }: RestoreReport): readonly Finding[] {
-  const gone = new Set(found.flatMap(({ op }) => (op.kind === 'bridge.add' ? [op.name] : [])))
-  const portsOfGone = new Set(
-    found.flatMap(({ op }) => (op.kind === 'link.set' && gone.has(op.set.master ?? '') ? [op.dev] : [])),
-  )
-  const byId = new Map<string, { devs: Set<string>; texts: Set<string> }>()
-  for (const { op, found: texts } of found) {
-    const id = diagnosisOf(op, gone)
-    const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
-    // A missing bridge explains its ports, settings and routes; a missing link is reported by what makes it.
-    if (gone.size > 0 && (portsOfGone.has(dev) || ['setting-differs', 'route-missing'].includes(id ?? ''))) continue
-    if (id === undefined || (id === 'alias-missing' && texts.includes(`${dev} is missing`))) continue
-    const same = byId.get(id) ?? { devs: new Set(), texts: new Set() }
-    byId.set(id, same)
-    if (dev !== '') same.devs.add(dev)
-    for (const text of texts) same.texts.add(text)
-  }
-  // A link that is down has no routes.
-  const down = byId.get('port-differs')?.devs
-  if ([...(byId.get('route-missing')?.devs ?? [])].every((dev) => down?.has(dev))) byId.delete('route-missing')
-  const all = [...byId].map(([id, { devs, texts }]) => {
-    const on = id === 'rules-missing' ? 'nftables' : devs.size === 0 ? 'this node' : few([...devs])
-    return findingOf({ id, on, message: few([...texts]) })
-  })
-  if (accepts.length > 0) all.push(findingOf({ id: 'accept-missing', on: 'another firewall', message: few(accepts) }))
-  return all
-}
-
-/** Undefined for forwarding, which is a finding of the kernel. */
-function diagnosisOf(op: Op, gone: ReadonlySet<string>): string | undefined {
-  if ('element' in op || op.kind.startsWith('table.') || op.kind.startsWith('element.')) return 'rules-missing'
-  if (/^(?:bucket|redirect|ifb)\./.test(op.kind)) return 'limit-missing'
-  if (op.kind === 'sysctl.set') return /ip_forward|all\/forwarding/.test(op.key) ? undefined : 'setting-differs'
-  if (op.kind === 'link.set' && op.set.alias !== undefined) return 'alias-missing'
-  if (op.kind === 'route.add') return 'route-missing'
-  const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
-  const isOfBridge = op.kind === 'bridge.add' || gone.has(dev) || !isPodLinkName(dev)
-  return isOfBridge ? 'bridge-differs' : 'port-differs'
 }
 
 /** kubelet makes a stopped sandbox again, and the pod stays. */

@@ -3,12 +3,12 @@
 
 import type { Diagnosis } from '../../catalogue/diagnosis.ts'
 import { parseObject } from '../../cni/json.ts'
+import { keptRecords } from '../../recording/ring.ts'
 import { requireStateIfThere, stateRoot } from '../../state/layout.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { print } from '../output.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read-record.ts'
 import { callText } from '../record/record-text.ts'
-import { keptRecords } from '../record/ring.ts'
 import { requireRoot } from '../self.ts'
 import { diagnosisText, publishedOf } from './explanation.ts'
 import { recognise } from './recognise.ts'

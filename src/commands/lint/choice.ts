@@ -6,19 +6,13 @@
 import { extname } from 'node:path'
 import { oneLine } from '../../cni/errors.ts'
 import { byBytes } from '../config-directory.ts'
-import type { RuntimeName } from '../runtimes/ask-runtime.ts'
+import type { CniSettings } from '../runtimes/runtime-settings.ts'
 
-/** A file that loads. `types`: of its plugins, in order. */
-export interface Loaded {
-  readonly name: string
-  readonly version: string
-  readonly types: readonly string[]
-}
-
-/** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
+/** A file that a runtime may read. `problem`: why libcni does not load it; `programProblem`: why CRI-O skips it. */
 export interface Candidate {
   readonly name: string
-  readonly load: Loaded | { readonly problem: string }
+  readonly network: string
+  readonly problem?: string | undefined
   readonly programProblem?: string | undefined
 }
 
@@ -35,20 +29,15 @@ export interface Prediction {
   readonly cnitool: readonly { readonly network: string; readonly choice: Choice }[]
 }
 
-/** Settings of the runtimes: containerd's number of files (0: all), CRI-O's network. */
-interface RuntimeSettings {
-  readonly maxConfNum?: number | undefined
-  readonly defaultNetwork?: string | undefined
-}
-
-export function predict(files: readonly Candidate[], { maxConfNum = 1, defaultNetwork }: RuntimeSettings): Prediction {
+export function predict(files: readonly Candidate[], settings: Partial<CniSettings>): Prediction {
+  const { maxConfNum = 1, defaultNetwork = '' } = settings
   const sorted = files.toSorted((a, b) => byBytes(a.name, b.name))
-  const skipped = sorted.flatMap(({ name, load, programProblem }) => {
-    const reason = 'problem' in load ? load.problem : programProblem
+  const skipped = sorted.flatMap(({ name, problem, programProblem }) => {
+    const reason = problem ?? programProblem
     return reason === undefined ? [] : [{ file: name, reason }]
   })
   const valid = sorted.filter(({ name }) => !skipped.some(({ file }) => file === name))
-  const named = sorted.flatMap(({ load }) => ('problem' in load || load.name === '' ? [] : [load.name]))
+  const named = sorted.flatMap(({ network, problem }) => (problem !== undefined || network === '' ? [] : [network]))
   return {
     containerd: containerdOf(maxConfNum > 0 ? sorted.slice(0, maxConfNum) : sorted),
     crio: crioOf(valid, defaultNetwork),
@@ -61,15 +50,14 @@ export function predict(files: readonly Candidate[], { maxConfNum = 1, defaultNe
 function containerdOf(files: readonly Candidate[]): Choice {
   const [first] = files
   if (first === undefined) return { reason: 'there is no configuration' }
-  for (const { name, load } of files) {
-    if ('problem' in load) return { reason: `${name}: ${load.problem}`, stoppedBy: name }
-  }
-  return { file: first.name, network: networkOf(first) }
+  const broken = files.find(({ problem }) => problem !== undefined)
+  if (broken !== undefined) return { reason: `${broken.name}: ${broken.problem}`, stoppedBy: broken.name }
+  return { file: first.name, network: first.network }
 }
 
 /** The first valid file, or the one with the network's name. A network without a name has the file's. */
-function crioOf(files: readonly Candidate[], defaultNetwork = ''): Choice {
-  const named = files.map((file) => ({ file: file.name, network: networkOf(file) || file.name }))
+function crioOf(files: readonly Candidate[], defaultNetwork: string): Choice {
+  const named = files.map(({ name, network }) => ({ file: name, network: network || name }))
   const found = defaultNetwork === '' ? named[0] : named.find(({ network }) => network === defaultNetwork)
   if (found !== undefined) return found
   if (named.length === 0) return { reason: 'there is no configuration that it takes' }
@@ -77,29 +65,22 @@ function crioOf(files: readonly Candidate[], defaultNetwork = ''): Choice {
 }
 
 /** Lists first, then single configurations, up to the file with the name; a broken file before it stops the search. */
-function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
+function cnitoolOf(sorted: readonly Candidate[], wanted: string): Choice {
   const isList = ({ name }: Candidate) => extname(name) === '.conflist'
-  for (const { name, load } of [...sorted.filter(isList), ...sorted.filter((file) => !isList(file))]) {
-    if ('problem' in load) return { reason: `${name}: ${load.problem}`, stoppedBy: name }
-    if (load.name === network) return { file: name, network }
+  for (const { name, network, problem } of [...sorted.filter(isList), ...sorted.filter((file) => !isList(file))]) {
+    if (problem !== undefined) return { reason: `${name}: ${problem}`, stoppedBy: name }
+    if (network === wanted) return { file: name, network }
   }
-  return { reason: `there is no network ${network}` }
+  return { reason: `there is no network ${wanted}` }
 }
 
-function networkOf({ load }: Candidate): string {
-  return 'problem' in load ? '' : load.name
-}
-
-/** Whether a runtime is on the node; without any all count. */
-export function isHere(names: readonly RuntimeName[], name: RuntimeName): boolean {
-  return names.length === 0 || names.includes(name)
-}
-
-/** The choices in words, a line each, of the runtimes of the node. */
-export function choicesText({ containerd, crio, cnitool }: Prediction, names: readonly RuntimeName[] = []): string {
+/** The choices in words, a line each. `names`: the runtimes of the node; without any all count. */
+export function choicesText({ containerd, crio, skipped, cnitool }: Prediction, names: readonly string[] = []): string {
+  const isHere = (name: string) => names.length === 0 || names.includes(name)
   const lines = [
-    ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
-    ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
+    ...(isHere('containerd') ? [choiceText('containerd', containerd)] : []),
+    ...(isHere('CRI-O') ? [choiceText('CRI-O', crio)] : []),
+    ...(isHere('CRI-O') ? skipped.map(({ file, reason }) => `CRI-O skips ${file}: ${reason}`) : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]
   return `${lines.map(oneLine).join('\n')}\n`

@@ -2,7 +2,7 @@
 // Configurations that ADD accepts and that cannot mean what they say: keys without effect, a gateway out of reach, a
 // range without a free address, capabilities that do not fit.
 
-import { formatCidr, includes, networkOf, overlaps, parseAddress, parseCidr } from '../../cni/addresses.ts'
+import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/addresses.ts'
 import { asObject, isObject, lookUp } from '../../cni/json.ts'
 import type { Mode, OwnConf } from '../../config/network-conf.ts'
 import { keyPathOf, shown } from '../json-text.ts'
@@ -121,17 +121,6 @@ export function subnetsOf({ conf }: PluginEntry): readonly string[] {
     const cidr = parseCidr(String(subnet))
     return cidr === undefined ? [] : [formatCidr(networkOf(cidr))]
   })
-}
-
-/** The first two subnets, one of each list, that have an address in common. */
-export function overlapOf(some: readonly string[], others: readonly string[]): readonly [string, string] | undefined {
-  for (const a of some) {
-    for (const b of others) {
-      const [one, two] = [parseCidr(a), parseCidr(b)]
-      if (one !== undefined && two !== undefined && overlaps(one, two)) return [a, b]
-    }
-  }
-  return undefined
 }
 
 // Keys of trestle that are accepted and have no effect: for iptables, or in this mode.

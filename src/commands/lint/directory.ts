@@ -5,13 +5,28 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { filesIn, isConfigurationName, readConfigurationFile } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
-import { orElse } from '../if-there.ts'
-import type { NodeRuntime } from '../runtimes/node-runtimes.ts'
-import { type Candidate, isHere, type Loaded, type Prediction, predict } from './choice.ts'
-import { overlapOf, subnetsOf } from './contradictions.ts'
+import { namesIfThere, orElse } from '../if-there.ts'
+import { binDirsOf, confDirOf, type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
+import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
+import { type Candidate, type Prediction, predict } from './choice.ts'
 import { type FileLint, lintText } from './file.ts'
 import { findingIn } from './finding.ts'
 import type { Programs } from './programs.ts'
+
+/** A directory of configurations. `readers`: the runtimes that read it. */
+export interface Target {
+  readonly directory: string
+  readonly binDirs: readonly string[]
+  readonly readers: readonly NodeRuntime[]
+}
+
+export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
+  const readers = runtimes.filter((runtime) => confDirOf(runtime) === join(directory, '.'))
+  const [owner] = readers.length > 0 ? readers : runtimes
+  const fromEnv = process.env['CNI_PATH']
+  const binDirs = fromEnv ? fromEnv.split(':') : owner === undefined ? [defaultBinDir] : binDirsOf(owner)
+  return { directory, readers, binDirs }
+}
 
 /** `prediction` is absent if the directory, or a file of it, cannot be read. */
 export interface DirectoryLint {
@@ -20,48 +35,46 @@ export interface DirectoryLint {
   readonly prediction?: Prediction
 }
 
-/** `readers`: the runtimes of the node that read it. `isOfCrio`: whether CRI-O would find these programs. */
-interface DirectoryOptions {
-  readonly readers?: readonly NodeRuntime[]
-  readonly isOfCrio?: boolean
-}
-
-interface LookedAt {
-  readonly lint: FileLint
-  readonly candidate: Candidate
-  /** The file is unreadable for the user of lint; a runtime may read it. */
-  readonly isDenied?: true
-}
-
 export function lintDirectory(
   directory: string,
   programs: Programs,
-  { readers = [], isOfCrio = true }: DirectoryOptions = {},
+  readers: readonly NodeRuntime[] = [],
 ): DirectoryLint {
   const names = orElse(() => filesIn(directory), undefined)
   if (names === undefined) return { files: [], findings: [unreadable(directory)] }
-  const looked = names.filter(isConfigurationName).map((name) => lookAt(directory, name, programs))
-  const files = looked.map(({ lint }) => lint)
+  const files: FileLint[] = []
+  const candidates: Candidate[] = []
+  let isDenied = false
+  for (const name of names.filter(isConfigurationName)) {
+    const file = join(directory, name)
+    const read = readConfigurationFile(file)
+    if ('problem' in read) {
+      isDenied ||= read.isDenied === true
+      const findings = [findingIn(file, { id: 'file-unreadable', message: read.problem })]
+      files.push({ file, types: [], findings })
+      candidates.push({ name, network: '', problem: read.problem })
+    } else {
+      const lint = lintText(file, read.text, programs)
+      files.push(lint)
+      const problem = lint.list === undefined ? (lint.problem ?? 'it is no object') : lint.problem
+      candidates.push({ name, network: lint.list?.name ?? '', problem, programProblem: programProblem(lint, programs) })
+    }
+  }
   const ofFiles = files.flatMap(({ findings }) => findings).filter(({ id }) => id !== 'bin-dir-missing')
   // Without all files the runtimes' choice is unknown: they run as root.
-  if (looked.some(({ isDenied }) => isDenied)) return { files, findings: ofFiles }
-  const candidates = looked.map(({ candidate: { programProblem, ...rest } }) => {
-    return isOfCrio ? { ...rest, programProblem } : rest
-  })
-  const settingsOf = (name: string) => readers.find(({ runtime }) => runtime === name)?.settings
-  const { maxConfNum } = settingsOf('containerd') ?? {}
-  const prediction = predict(candidates, { maxConfNum, defaultNetwork: settingsOf('CRI-O')?.defaultNetwork })
-  const about = { directory, looked, prediction, readers }
+  if (isDenied) return { files, findings: ofFiles }
+  const settings = Object.assign({}, ...readers.map((reader) => reader.settings))
+  const prediction = predict(candidates, settings)
+  const ignored = names.filter((name) => !isConfigurationName(name)).map((name) => join(directory, name))
   const findings = [
     ...ofFiles,
-    ...emptiness(directory, looked.length),
-    ...consequences(about),
-    ...unused(about),
-    ...shared(about),
-    ...names.filter((name) => !isConfigurationName(name)).map((name) => ignored(join(directory, name))),
-    ...programFindings(about, programs),
+    ...unused(directory, candidates, prediction),
+    ...ignored.map((file) => findingIn(file, { id: 'wrong-extension', message: 'no runtime reads it' })),
+    ...programFindings(directory, { prediction, readers, programs }),
   ]
-  return { files, findings, prediction }
+  if (files.length > 0) return { files, findings, prediction }
+  const empty = findingIn(directory, { id: 'dir-empty', message: 'no file of it ends in .conflist, .conf or .json' })
+  return { files, findings: [empty, ...findings], prediction }
 }
 
 function unreadable(directory: string): Finding {
@@ -70,124 +83,46 @@ function unreadable(directory: string): Finding {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return findingIn(directory, { id: 'dir-missing', message: 'it is not there' })
-    const isDenied = code === 'EACCES'
-    return findingIn(directory, { id: 'dir-unreadable', message: isDenied ? 'permission denied' : message })
+    const why = code === 'EACCES' ? 'permission denied' : message
+    return findingIn(directory, { id: 'dir-unreadable', message: why })
   }
   return findingIn(directory, { id: 'dir-unreadable', message: 'it changes while it is read' })
 }
 
-function lookAt(directory: string, name: string, programs: Programs): LookedAt {
-  const file = join(directory, name)
-  const read = readConfigurationFile(file)
-  if ('problem' in read) {
-    const lint = { file, types: [], findings: [findingIn(file, { id: 'file-unreadable', message: read.problem })] }
-    return { lint, candidate: { name, load: read }, ...(read.isDenied ? { isDenied: true } : {}) }
-  }
-  const lint = lintText(file, read.text, programs)
-  return { lint, candidate: candidateOf(name, lint, programs) }
-}
-
-function candidateOf(name: string, { list, types, problem }: FileLint, programs: Programs): Candidate {
-  if (problem !== undefined || list === undefined) return { name, load: { problem: problem ?? 'it is no object' } }
-  const load = { name: list.name, version: list.version ?? '0.1.0', types }
-  return { name, load, programProblem: programProblem(load, programs) }
-}
-
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
-function programProblem({ types, version }: Loaded, programs: Programs): string | undefined {
+function programProblem({ types, list }: FileLint, programs: Programs): string | undefined {
   if (programs.absence !== undefined) return programs.absence
-  for (const type of types) {
-    const problem = programs.problemOf(type, version)
-    if (problem !== undefined) return problem.message
-  }
-  return undefined
+  const problems = types.map((type) => programs.problemOf(type, list?.version ?? '0.1.0'))
+  return problems.find((problem) => problem !== undefined)?.message
 }
 
-interface About {
-  readonly directory: string
-  readonly looked: readonly LookedAt[]
-  readonly prediction: Prediction
-  readonly readers: readonly NodeRuntime[]
-}
-
-function emptiness(directory: string, count: number): readonly Finding[] {
-  if (count > 0) return []
-  return [findingIn(directory, { id: 'dir-empty', message: 'no file of it ends in .conflist, .conf or .json' })]
-}
-
-function ignored(file: string): Finding {
-  return findingIn(file, { id: 'wrong-extension', message: 'no runtime reads it' })
-}
-
-/** Files that stop a runtime or are skipped, where no finding of the file says so already; and a difference of choices. */
-function consequences({ directory, looked, prediction, readers }: About): readonly Finding[] {
-  const { containerd, crio, skipped, cnitool } = prediction
-  const names = readers.map(({ runtime }) => runtime)
-  const reported = new Set<string>()
-  for (const { lint, candidate } of looked) {
-    if (lint.findings.some(({ id, severity }) => severity === 'error' || id === 'bin-dir-missing')) {
-      reported.add(candidate.name)
-    }
-  }
-  const found: { id: string; name: string; message: string }[] = []
-  if (isHere(names, 'containerd') && containerd.file === undefined && containerd.stoppedBy !== undefined) {
-    const message = `containerd reads it first and loads nothing: ${containerd.reason}`
-    found.push({ id: 'containerd-stops', name: containerd.stoppedBy, message })
-  }
-  for (const { network, choice } of cnitool) {
-    if (choice.file !== undefined || choice.stoppedBy === undefined) continue
-    const message = `cnitool does not find the network ${network} behind it`
-    found.push({ id: 'cnitool-stops', name: choice.stoppedBy, message })
-  }
-  if (isHere(names, 'CRI-O')) {
-    found.push(
-      ...skipped.map(({ file, reason }) => ({ id: 'cri-o-skips', name: file, message: `CRI-O skips it: ${reason}` })),
-    )
-  }
-  const news = found.filter(({ name }) => !reported.has(name))
-  const areBoth = isHere(names, 'containerd') && isHere(names, 'CRI-O')
-  const isExplained = found.length > news.length || containerd.file === crio.file
-  const message = `containerd uses ${containerd.file ?? 'nothing'}, CRI-O ${crio.file ?? 'nothing'}`
-  return [
-    ...news.map(({ id, name, message: text }) => findingIn(join(directory, name), { id, message: text })),
-    ...(areBoth && !isExplained ? [findingIn(directory, { id: 'runtimes-differ', message })] : []),
-  ]
-}
-
-/** Valid files that neither containerd nor CRI-O takes for the default network. */
-function unused({ directory, looked, prediction: { containerd, crio } }: About): readonly Finding[] {
-  const used = [containerd.file, crio.file]
-  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
-  const message = `${looked[0]?.candidate.name} is before it in the order of names`
-  return whole.map(({ candidate }) => findingIn(join(directory, candidate.name), { id: 'sorted-later', message }))
-}
-
-/** Two files with one network's name, and two networks with one address. */
-function shared({ looked }: About): readonly Finding[] {
+/** Valid files that neither containerd nor CRI-O takes for the default network, and files of one network. */
+function unused(directory: string, files: readonly Candidate[], { containerd, crio }: Prediction): readonly Finding[] {
+  const valid = files.filter(({ problem }) => problem === undefined)
   const found: Finding[] = []
-  const before: { name: string; network: string; subnets: readonly string[] }[] = []
-  for (const { lint, candidate } of looked) {
-    if ('problem' in candidate.load) continue
-    const network = candidate.load.name
-    const subnets = (lint.list?.plugins ?? []).flatMap(subnetsOf)
-    const same = network === '' ? undefined : before.find((other) => other.network === network)
+  for (const [at, { name, network }] of valid.entries()) {
+    const file = join(directory, name)
+    const same = valid.slice(0, at).find((other) => network !== '' && other.network === network)
+    if (name !== containerd.file && name !== crio.file) {
+      const message = `${files[0]?.name} is before it in the order of names`
+      found.push(findingIn(file, { id: 'sorted-later', message }))
+    }
     if (same !== undefined) {
       const message = `its network ${network} is also in ${same.name}`
-      found.push(findingIn(lint.file, { id: 'same-network', message }))
+      found.push(findingIn(file, { id: 'same-network', message }))
     }
-    for (const other of before) {
-      const both = other.network === network ? undefined : overlapOf(subnets, other.subnets)
-      if (both === undefined) continue
-      const message = `its subnet ${both[0]} overlaps with ${both[1]} of ${other.name}`
-      found.push(findingIn(lint.file, { id: 'subnets-overlap', message }))
-    }
-    before.push({ name: candidate.name, network, subnets })
   }
   return found
 }
 
+interface About {
+  readonly prediction: Prediction
+  readonly readers: readonly NodeRuntime[]
+  readonly programs: Programs
+}
+
 /** No plugin at all; and `loopback`, which containerd calls for each pod, whatever the configuration says. */
-function programFindings({ directory, prediction, readers }: About, programs: Programs): readonly Finding[] {
+function programFindings(directory: string, { prediction, readers, programs }: About): readonly Finding[] {
   if (programs.absence !== undefined) {
     const message = `no plugin can be started: ${programs.absence}`
     return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message })]
@@ -198,4 +133,14 @@ function programFindings({ directory, prediction, readers }: About, programs: Pr
   if (problem === undefined) return []
   const cure = `ln -s trestle ${settings.binDirs[0]}/loopback`
   return [findingIn(directory, { id: 'loopback-plugin-missing', message: problem.message, cure })]
+}
+
+/** The usual directory has configurations, but for those of podman and nerdctl, and no runtime reads it. */
+export function unusedDirectory(runtimes: readonly NodeRuntime[]): readonly Finding[] {
+  const names = namesIfThere(defaultConfDir).filter(isConfigurationName)
+  const [first] = runtimes
+  if (first === undefined || runtimes.some((runtime) => confDirOf(runtime) === defaultConfDir)) return []
+  if (names.every((name) => /podman|nerdctl/.test(name))) return []
+  const message = `${runtimeText(first)} reads ${confDirOf(first)}, and nothing here`
+  return [findingIn(defaultConfDir, { id: 'dir-not-used', message, cure: `move the file to ${confDirOf(first)}` })]
 }

@@ -5,14 +5,12 @@ import { ownType } from '../../cni/call.ts'
 import { toCniError } from '../../cni/errors.ts'
 import { asObject, defined, isObject, lookUp, parseConfig } from '../../cni/json.ts'
 import type { Mode } from '../../config/network-conf.ts'
-import { furtherPlugins } from '../config-directory.ts'
+import { recordKeyOf } from '../../recording/record-settings.ts'
 import type { Finding } from '../findings.ts'
 import { readJsonText, shown } from '../json-text.ts'
 import { formOf, type ListRead, type PluginEntry, readList } from '../network-list.ts'
-import { recordKeyOf } from '../record/record-settings.ts'
 import { contradictionsOf, keysWithoutEffect, runtimeKeys } from './contradictions.ts'
 import { type Found, findingAt, findingAtKey, findingIn, type Source } from './finding.ts'
-import { refusedOnNode } from './node.ts'
 import { lintIpamRole, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 import { faultyListKeys } from './unknown-keys.ts'
@@ -22,7 +20,7 @@ export interface FileLint {
   readonly file: string
   readonly findings: readonly Finding[]
   readonly list?: ListRead
-  /** Of the plugins, in order, with those of the network's folder. */
+  /** Of the plugins, in order. */
   readonly types: readonly string[]
   readonly problem?: string
 }
@@ -89,20 +87,18 @@ interface SourceLint extends Pick<FileLint, 'types'> {
 
 function lintSource({ file, root }: Source, programs: Programs): SourceLint {
   const form = formOf(file, root)
-  const further = furtherPlugins(file, readList(root, form))
-  const list = readList(root, form, further.length > 0)
+  const list = readList(root, form)
   const isName = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(list.name)
   const head = { name: isName ? list.name : 'unnamed', version: list.version ?? '1.1.0' } as const
   const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, programs))
   const own = [...(form === 'list' ? faultyListKeys(root) : []), ...ofPlugins, ...twoOfAKind(list.plugins, programs)]
   // What libcni refuses, trestle refuses as well.
   const isSaid = ({ steps = [] }: Found) => list.faults.some((fault) => fault.steps.join() === steps.join())
-  const broken = further.find(({ problem }) => problem !== undefined)
   return {
     list,
     found: [...list.faults, ...own.filter((each) => each.id !== 'invalid-value' || !isSaid(each))],
-    types: [...list.plugins, ...further].map(({ conf = {} }) => String(lookUp(conf, 'type'))),
-    problem: broken ? `${broken.file}: ${broken.problem}` : list.faults.find(({ stops }) => stops === 'load')?.message,
+    types: list.plugins.map(({ conf }) => String(lookUp(conf, 'type'))),
+    problem: list.faults.find(({ stops }) => stops === 'load')?.message,
   }
 }
 
@@ -121,21 +117,22 @@ function lintPlugin(entry: PluginEntry, head: NetworkHead, programs: Programs): 
     const severity = wrap === undefined ? 'warning' : 'note'
     return [...found, { id: 'record-stands-in', message, severity, steps: [...steps, 'record'] }]
   }
-  return [...found, ...(isOwn ? lintOwn(entry, head, programs) : lintOther(entry, type, { head, programs }))]
+  if (isOwn) return [...found, ...lintOwn(entry, head)]
+  // Another plugin's keys are its own affair, but for `ipam` if trestle is its IPAM.
+  const ipamType = lookUp(asObject(lookUp(conf, 'ipam')), 'type')
+  return typeof ipamType === 'string' && programs.isOwn(ipamType) ? [...found, ...lintIpamRole(entry, head)] : found
 }
 
-function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
+function lintOwn(entry: PluginEntry, head: NetworkHead): readonly Found[] {
   const unknown = unknownOwnKeys(entry.conf, entry.steps)
   const { found, conf } = readOwn(entry, head)
   const mode = conf?.mode ?? modeOf(entry)
-  const links = entry.index > 0 ? undefined : programs.hostLinks?.()
   const wrong = unknown.some(({ cure }) => cure !== undefined) ? found.filter(({ isAbsence }) => !isAbsence) : found
   return [
     ...unknown,
     ...wrong,
     ...keysWithoutEffect(entry, mode),
     ...(conf === undefined ? [] : contradictionsOf(entry, conf)),
-    ...(conf === undefined || links === undefined ? [] : refusedOnNode(entry, head, links)),
   ]
 }
 
@@ -146,27 +143,6 @@ function modeOf({ conf, index }: PluginEntry): Mode {
   const written = lookUp(conf, 'mode')
   const usual = index > 0 ? 'chained' : 'bridge'
   return interfaceModes.find((mode) => mode === written) ?? (written === 'chained' ? 'chained' : usual)
-}
-
-/** Keys that only trestle has: their author means trestle. */
-const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty', 'allowOverlap']
-
-interface About {
-  readonly head: NetworkHead
-  readonly programs: Programs
-}
-
-/** Another plugin's keys are its own affair, but for those of trestle, and `ipam` if trestle is its IPAM. */
-function lintOther(entry: PluginEntry, type: string, { head, programs }: About): readonly Found[] {
-  const { conf, steps } = entry
-  const ours = trestleOnly.filter((key) => lookUp(conf, key) !== undefined)
-  const found = ours.map((key): Found => {
-    const message = `${key} is a key of trestle, and the type is ${shown(type)}`
-    return { id: 'key-of-trestle', message, steps: [...steps, key] }
-  })
-  const ipamType = lookUp(asObject(lookUp(conf, 'ipam')), 'type')
-  const isOurs = typeof ipamType === 'string' && programs.isOwn(ipamType)
-  return isOurs ? [...found, ...lintIpamRole(entry, head)] : found
 }
 
 /** Reference plugins that make an interface. */

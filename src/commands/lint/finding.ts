@@ -2,9 +2,9 @@
 // Findings with their places in the text of a file.
 
 import { defined } from '../../cni/json.ts'
+import { maskedText } from '../../recording/secrets.ts'
 import { type Finding, findingOf as published } from '../findings.ts'
 import { type JsonText, positionOf, type Step } from '../json-text.ts'
-import { maskedText } from '../record/secrets.ts'
 
 /** The result of a rule. `steps`: its place; `cause`, `cure` and `severity` replace those of the catalogue. */
 export interface Found {

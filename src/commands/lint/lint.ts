@@ -2,31 +2,21 @@
 // `trestle lint`: finds faults of a configuration, and predicts the file that each runtime uses.
 
 import { statSync } from 'node:fs'
-import { dirname, extname } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/errors.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { isConfigurationName } from '../config-directory.ts'
 import { counted, countOf, type Finding, findingText, wordsOf } from '../findings.ts'
-import { orElse } from '../if-there.ts'
+import { namesIfThere, orElse } from '../if-there.ts'
 import { readConfigurationText } from '../input-file.ts'
 import { print } from '../output.ts'
-import { type NodeRuntime, nodeRuntimes } from '../runtimes/node-runtimes.ts'
+import { confDirOf, type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
+import { defaultConfDir } from '../runtimes/runtime-settings.ts'
 import { choicesText, type Prediction } from './choice.ts'
-import { lintDirectory } from './directory.ts'
+import { lintDirectory, targetOf, unusedDirectory } from './directory.ts'
 import { lintText } from './file.ts'
-import { openNode } from './node.ts'
-import { openPrograms, type Programs } from './programs.ts'
-import {
-  foldersOf,
-  otherBinDirs,
-  runtimeLine,
-  type Target,
-  targetOf,
-  targetsOf,
-  unusedDirectory,
-  usualDirectory,
-} from './runtime-directories.ts'
+import { openPrograms } from './programs.ts'
 
 export const lintCommand: Command = {
   name: 'lint',
@@ -36,8 +26,7 @@ export const lintCommand: Command = {
   description: [
     'FILE (- is standard input): JSON errors with line, column and caret. Plugins of type trestle: misspelt keys,',
     'values as ADD checks them, keys without effect. Plugins of other types: whether they are installed and speak',
-    'the version (they are started for VERSION, which changes nothing). As root, lint also finds ranges that the node',
-    'uses already.',
+    'the version (they are started for VERSION, which changes nothing).',
     'DIR: every file of it, the one that containerd, CRI-O and cnitool use, and why the others are skipped; folders',
     'below it as nerdctl has them, too.',
     'Without a name: NETCONFPATH, else the directories that the runtimes of this node use. CNI_PATH names the',
@@ -77,59 +66,39 @@ interface Linted {
 
 /** Without a name: the directories that the runtimes of the node use. */
 export function look(name: string | undefined, runtimes: readonly NodeRuntime[], binDirs?: readonly string[]): Linted {
-  const programsOf = (directory: string) => {
-    const where = binDirs ?? targetOf(directory, runtimes).binDirs
-    const programs = openPrograms(where, otherBinDirs(where, runtimes))
-    return programs.absence === undefined ? { ...programs, hostLinks: openNode() } : programs
+  if (name !== undefined && !isDirectory(name)) {
+    const programs = openPrograms(binDirs ?? targetOf(dirname(name), runtimes).binDirs)
+    const { findings } = lintText(name, readConfigurationText(name), programs)
+    return { files: [name], findings, directories: [], couldNotLook: false, node: [] }
   }
-  if (name !== undefined && !isDirectory(name)) return lookAtFile(name, programsOf(dirname(name)))
-  const targets = name === undefined ? targetsOf(runtimes) : [targetOf(name, runtimes)]
-  const looked = targets.flatMap((target) => lookAtTarget(target, { programsOf, isNamed: binDirs !== undefined }))
-  // A directory elsewhere is a draft: no runtime reads it.
-  const usual = name ?? usualDirectory()
-  const unread = usual !== undefined && /\/cni\/net\.d\/?$/.test(usual) ? unusedDirectory(usual, runtimes) : []
   const node = name === undefined ? runtimes : []
-  return {
-    files: looked.flatMap(({ lint }) => lint.files.map(({ file }) => file)),
-    findings: [...looked.flatMap(({ lint }) => lint.findings), ...unread],
-    directories: looked.flatMap(({ directory, readers, isFolder, lint: { prediction } }) => {
-      return prediction === undefined || isFolder ? [] : [{ directory, prediction, readers }]
-    }),
-    couldNotLook: looked.some(({ lint }) => lint.prediction === undefined) || node.some(({ isDenied }) => isDenied),
-    node,
+  const used = runtimes.length === 0 ? [defaultConfDir] : new Set(runtimes.map(confDirOf))
+  const files: string[] = []
+  const findings: Finding[] = []
+  const directories: Linted['directories'][number][] = []
+  let couldNotLook = node.some(({ isDenied }) => isDenied)
+  for (const each of name === undefined ? used : [name]) {
+    const target = targetOf(each, runtimes)
+    const { directory, readers } = target
+    const programs = openPrograms(binDirs ?? target.binDirs)
+    const lint = lintDirectory(directory, programs, readers)
+    const below = foldersOf(directory).map((folder) => lintDirectory(folder, programs))
+    files.push(...[lint, ...below].flatMap((linted) => linted.files.map(({ file }) => file)))
+    findings.push(...lint.findings)
+    // Nobody chooses a file there.
+    findings.push(...below.flatMap((linted) => linted.files.flatMap((file) => file.findings)))
+    if (lint.prediction === undefined) couldNotLook = true
+    else directories.push({ directory, prediction: lint.prediction, readers })
   }
+  if (name === undefined) findings.push(...unusedDirectory(runtimes))
+  return { files, findings, directories, couldNotLook, node }
 }
 
-function lookAtFile(name: string, programs: Programs): Linted {
-  const text = readConfigurationText(name)
-  const { findings } = lintText(name, text, programs)
-  return { files: [name], findings, directories: [], couldNotLook: false, node: [] }
+/** Folders below a directory that have lists: nerdctl 2 has one for each of its namespaces. */
+function foldersOf(directory: string): readonly string[] {
+  const folders = namesIfThere(directory).map((name) => join(directory, name))
+  return folders.filter((folder) => namesIfThere(folder).some((name) => name.endsWith('.conflist')))
 }
-
-interface About {
-  readonly programsOf: (directory: string) => Programs
-  /** The directory of the plugins is given. */
-  readonly isNamed: boolean
-}
-
-/** A directory, and the folders below it, whose files nerdctl alone reads: there nobody chooses one. */
-function lookAtTarget({ directory, readers, isOfCrio }: Target, { programsOf, isNamed }: About) {
-  const folders = foldersOf(directory).map((folder) => {
-    const lint = lintDirectory(folder, programsOf(directory))
-    return {
-      directory: folder,
-      readers,
-      isFolder: true,
-      lint: { ...lint, findings: lint.findings.filter(({ id }) => !ofChoice.has(id)) },
-    }
-  })
-  const lint = lintDirectory(directory, programsOf(directory), { readers, isOfCrio: isNamed || isOfCrio })
-  return [{ directory, readers, isFolder: false, lint }, ...folders]
-}
-
-const ofChoice = new Set([
-  ...['sorted-later', 'runtimes-differ', 'containerd-stops', 'cri-o-skips', 'cnitool-stops', 'bin-dir-missing'],
-])
 
 /** A missing name counts as a directory, unless it has a configuration's extension. */
 function isDirectory(name: string): boolean {
@@ -139,11 +108,22 @@ function isDirectory(name: string): boolean {
   return isThere ?? !(isConfigurationName(name) || ['.yaml', '.yml'].includes(extname(name)))
 }
 
+/** A line for each runtime: its directories, and their source. */
+export function runtimeLine(runtime: NodeRuntime): string {
+  const { settings, source, root, isDenied } = runtime
+  const inside = root === '' ? '' : `, in its own mount namespace (${root})`
+  const unsure = isDenied === true ? '; it may not be asked: run it as root' : ''
+  const directories = `configurations in ${settings.confDir}, plugins in ${settings.binDirs.join(', ')}`
+  return `${runtimeText(runtime)}: ${directories}${inside} (${source})${unsure}`
+}
+
 function report(input: Input, { files, findings, directories, couldNotLook, node }: Linted): number {
   const { output, values } = input
-  const errors = countOf(findings, 'error')
-  const warnings = countOf(findings, 'warning')
-  const notes = countOf(findings, 'note')
+  const [errors, warnings, notes] = [
+    countOf(findings, 'error'),
+    countOf(findings, 'warning'),
+    countOf(findings, 'note'),
+  ]
   const isBad = errors > 0 || (values['strict'] === true && warnings > 0)
   const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
   const [first] = directories

@@ -14,7 +14,6 @@ import { shown } from '../json-text.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { isOwnType } from '../own-type.ts'
 import type { Found } from './finding.ts'
-import type { NodeLinks } from './node.ts'
 
 const versionTimeoutMs = 5000
 
@@ -28,12 +27,13 @@ export interface Programs {
   readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
   /** Whether a plugin of this type is trestle: by its name, or because the file is this executable or a link to it. */
   readonly isOwn: (type: string) => boolean
-  /** The links of the node, if they are to be compared with the file. */
-  readonly hostLinks?: () => NodeLinks | undefined
 }
 
-/** `others`: directories of packages, which a runtime does not search. */
-export function openPrograms(directories: readonly string[], others: readonly string[] = []): Programs {
+/** Plugin directories of packages (Debian, Fedora and Arch, k3s), which a runtime does not search. */
+const packaged = ['/opt/cni/bin', '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
+
+export function openPrograms(directories: readonly string[]): Programs {
+  const others = packaged.filter((directory) => !directories.includes(directory))
   const isThere = directories.some((directory) => existsSync(directory))
   const known = new Map<string, Program>()
   const programOf = (type: string): Program => {

@@ -16,24 +16,30 @@ export const podPort = 18080
 const answerMs = 4000
 const startMs = 20_000
 
-/** `heard`: what the other end said; `failure`: why there was no connection. */
-interface Answer {
-  readonly heard: string
-  readonly failure?: string
-  readonly isRefused?: boolean
-}
-
 /**
- * `hold`, or `reach`, `connect` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of
- * which `reach` takes a refusal, too, and which `hear` prints; 1: there was none, and the reason.
+ * `hold`, or `reach` or `hear` with ADDRESS PORT. Exit code 0: there was an answer, of which `reach` takes a refusal, too,
+ * and which `hear` prints; 1: there was none, and the reason.
  */
-export async function probeEnd([verb, address = '', port]: readonly string[], output: Output): Promise<number> {
-  if (verb === 'hold') return await hold(output)
-  const answer = await reach(address, Number(port), verb === 'hear')
-  const isFine = answer.failure === undefined || (verb === 'reach' && answer.isRefused === true)
-  if (isFine) output.out(`${answer.heard}\n`)
-  else output.err(`${answer.failure}\n`)
-  return isFine ? exitCode.fine : exitCode.findings
+export function probeEnd([verb, host = '', port]: readonly string[], output: Output): Promise<number> {
+  if (verb === 'hold') return hold(output)
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(port) })
+    let heard = ''
+    const done = (failure?: string) => {
+      socket.destroy()
+      if (failure === undefined) output.out(`${heard}\n`)
+      else output.err(`${failure}\n`)
+      resolve(failure === undefined ? exitCode.fine : exitCode.findings)
+    }
+    socket.setTimeout(answerMs, () => done(`no answer within ${answerMs / 1000} s`))
+    socket.on('data', (chunk) => {
+      heard += chunk
+    })
+    socket.on(verb === 'hear' ? 'end' : 'connect', () => done())
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+      done(verb === 'reach' && code === 'ECONNREFUSED' ? undefined : message)
+    })
+  })
 }
 
 /** Listens until its standard input ends: then the process that started it is gone, and the namespace ends too. */
@@ -46,18 +52,13 @@ function hold(output: Output): Promise<number> {
     process.stdin.resume()
     process.stdin.on('error', () => resolve(exitCode.fine))
     process.stdin.on('close', () => resolve(exitCode.fine))
-    listen(server, '::', { onReady: () => output.out('ready\n'), reject })
+    listen(server, '::', () => output.out('ready\n'), reject)
   })
 }
 
-interface Listening {
-  readonly onReady: () => void
-  readonly reject: (error: Error) => void
-}
-
 /** On `::` IPv4 comes in as well; without IPv6 only `0.0.0.0` can be listened on. */
-function listen(server: Server, host: '::' | '0.0.0.0', { onReady, reject }: Listening): void {
-  server.once('error', (error) => (host === '::' ? listen(server, '0.0.0.0', { onReady, reject }) : reject(error)))
+function listen(server: Server, host: '::' | '0.0.0.0', onReady: () => void, reject: (error: Error) => void): void {
+  server.once('error', (error) => (host === '::' ? listen(server, '0.0.0.0', onReady, reject) : reject(error)))
   server.listen(podPort, host, onReady)
 }
 
@@ -89,24 +90,4 @@ export async function startHolder(inside: readonly string[]): Promise<Holder> {
     await exited
   }
   return { netns: `/proc/${child.pid}/ns/net`, end }
-}
-
-/** Connects over TCP. `isHeard`: waits for the words of a listener of ours. */
-export function reach(host: string, port: number, isHeard = false): Promise<Answer> {
-  return new Promise((resolve) => {
-    const socket = connect({ host, port })
-    let heard = ''
-    const done = (answer: Answer) => {
-      socket.destroy()
-      resolve(answer)
-    }
-    socket.setTimeout(answerMs, () => done({ heard, failure: `no answer within ${answerMs / 1000} s` }))
-    socket.on('data', (chunk) => {
-      heard += chunk
-    })
-    socket.on(isHeard ? 'end' : 'connect', () => done({ heard }))
-    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-      done({ heard, failure: message, isRefused: code === 'ECONNREFUSED' })
-    })
-  })
 }

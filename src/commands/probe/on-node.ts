@@ -6,24 +6,22 @@ import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { familyOf, parseAddress } from '../../cni/addresses.ts'
+import { familyOf } from '../../cni/addresses.ts'
 import { asObject, lookUp } from '../../cni/json.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { nowMs } from '../../process/clock.ts'
 import { type Run, runnerUntil } from '../../process/runner.ts'
 import { stateRoot } from '../../state/layout.ts'
-import type { Configuration } from '../doctor/observed-node.ts'
+import type { Configuration, Node } from '../doctor/observed-node.ts'
 import { failureOf } from '../failure.ts'
-import { textIfThere } from '../if-there.ts'
 import { readConfigurationText } from '../input-file.ts'
 import { readNetworkList } from '../network-list.ts'
-import { reach } from './ends.ts'
 import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
 import {
   addressOf,
-  fullSizeStep,
-  gatewayProbes,
-  hostPortProbes,
+  gatewayProbe,
+  hostPortProbe,
+  type Probe,
   pingArgs,
   podProbes,
   runIn,
@@ -43,17 +41,18 @@ const stepTimeoutMs = 30_000
  * Makes, probes and removes the pods, also when this process is told to end. Throws CniError 106 then, or an error with
  * the reason why no pods can be made.
  */
-export async function probeNode(used: Configuration | undefined, peer?: string): Promise<Probed> {
+export async function probeNode({ configurations }: Node): Promise<Probed> {
+  const used = configurations.find(({ file }) => file !== undefined)
   if (used?.file === undefined) throw new Error('no runtime of this node uses a configuration')
-  const { runtime, file, network = '' } = used
+  const { confDir, binDirs, file, network = '' } = used
   const why = whyNotProbeable(used)
   if (why !== undefined) throw new Error(`network ${network}: ${why}`)
   const steps: Step[] = []
-  const list = readNetworkList(readConfigurationText(join(runtime.confDir, file)))
+  const list = readNetworkList(readConfigurationText(join(confDir, file)))
   const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
   const env = { TRESTLE_STATE_DIR: stateRoot() }
   const trial: Trial = {
-    runtime: { own: 'installed', run, network: list, cniPath: runtime.binDirs.join(':'), env },
+    runtime: { own: 'installed', run, network: list, cniPath: binDirs.join(':'), env },
     id: `probe-${randomBytes(6).toString('hex')}`,
     hostPort: mapsPorts({ network: list }) ? await freePort() : undefined,
     pods: [],
@@ -71,7 +70,7 @@ export async function probeNode(used: Configuration | undefined, peer?: string):
     for (const name of podNames) {
       if (endedBy === undefined && !(await addPod(trial, name))) break
     }
-    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial, peer)))
+    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial)))
   } finally {
     // A running call of CNI is not cancelled: its result has to be known.
     for (const name of podNames.slice(0, trial.holders.length)) await delPod(trial, name)
@@ -97,35 +96,31 @@ function whyNotProbeable({ plugins }: Configuration): string | undefined {
 const chainable = ['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr']
 
 /** All probes at once. */
-async function reachSteps(trial: Trial, peer?: string): Promise<readonly Step[]> {
+async function reachSteps(trial: Trial): Promise<readonly Step[]> {
   const [first, second] = trial.pods
   if (first === undefined || second === undefined) return []
   if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
   const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
-  const resolvers = resolversOf(first)
   const probes = [
     ...trial.pods.flatMap((pod) => podProbes(undefined, pod)),
-    ...gatewayProbes(first),
+    ...first.gateways.map((address) => gatewayProbe(first, address)),
     ...podProbes(first, second),
     ...portProbes(trial, first, second),
   ]
-  const none = skipped('pod a to a resolver, port 53', 'dns', 'no resolver of the pods is known')
-  const all = [
+  return await Promise.all([
     ...probes.map((probe) => tried(trial, probe)),
     ...families.map((family) => outsideStep(trial, first, family)),
-    ...(resolvers.length === 0 ? [none] : resolvers.map((address) => resolverStep(trial, first, address))),
-    ...(peer === undefined ? [] : [fullSizeStep(trial, first, peer)]),
-  ]
-  return await Promise.all(all)
+  ])
 }
 
-function portProbes({ hostPort }: Trial, from: Pod, to: Pod) {
+function portProbes({ hostPort }: Trial, from: Pod, to: Pod): readonly Probe[] {
   if (hostPort === undefined) return []
   return ([4, 6] as const).flatMap((family) => {
     const gateway = to.gateways.find((each) => familyOf(each) === family)
     const address = addressOf(from, family) && (nodeAddress(family, to.gateways) ?? gateway)
-    const askers = [{ who: 'the node' }, { who: from.label, from }]
-    return address === undefined ? [] : hostPortProbes(address, hostPort, to, askers)
+    if (address === undefined) return []
+    const ofPod = hostPortProbe(address, hostPort, to, from.label, from.attachment.netns)
+    return [hostPortProbe(address, hostPort, to, 'the node'), ofPod]
   })
 }
 
@@ -148,41 +143,14 @@ async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step
   if (address === undefined) return skipped(what, 'outside', `the node has no IPv${family} default route by a gateway`)
   const { code } = await runIn(trial, '', ['ping', ...pingArgs(address)])
   if (code !== 0) return skipped(what, 'outside', `${address} does not answer the pings of the node either`)
+  const { netns } = from.attachment
   return await tried(trial, {
     what: `${from.label} to outside: ${address}`,
     target: 'outside',
     address,
     way: 'ping',
-    from,
+    netns,
   })
-}
-
-/** By TCP, which a resolver has to serve, too (RFC 7766). */
-async function resolverStep(trial: Trial, from: Pod, address: string): Promise<Step> {
-  const what = `${from.label} to resolver ${address}, port 53`
-  const family = familyOf(address)
-  if (addressOf(from, family) === undefined) return skipped(what, 'dns', `the pod has no IPv${family} address`)
-  const { failure } = await reach(address, 53)
-  if (failure !== undefined) return skipped(what, 'dns', `it does not answer the node either: ${failure}`)
-  return await tried(trial, { what, target: 'dns', address, way: { port: 53, isOpen: true }, from })
-}
-
-/** The most resolvers that libc asks (resolv.conf(5), MAXNS). */
-const mostResolvers = 3
-
-/** The pods' resolvers: of the result, else of kubelet, else of the node. */
-function resolversOf({ printed }: Pod): readonly string[] {
-  const named = asObject(asObject(printed)['dns'])['nameservers']
-  // The file of kubeadm and most installers; systemd-resolved's own one where resolv.conf names its stub.
-  const kubelet = /^clusterDNS:\n((?:\s*- .*\n)+)/m.exec(textIfThere('/var/lib/kubelet/config.yaml'))?.[1] ?? ''
-  const files = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf'].map((file) => {
-    return [...textIfThere(file).matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address)
-  })
-  const all = [Array.isArray(named) ? named.map(String) : [], kubelet.match(/[\d.:a-f]{3,}/g) ?? [], ...files]
-  const usable = all.map((each) =>
-    each.filter((text) => parseAddress(text) !== undefined && !/^(?:127\.|::1$)/.test(text)),
-  )
-  return (usable.find((each) => each.length > 0) ?? []).slice(0, mostResolvers)
 }
 
 /** A port of the node without a listener. */

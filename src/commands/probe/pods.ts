@@ -15,8 +15,8 @@ export const podNames = ['a', 'b'] as const
 
 /** A call of CNI, or something that is reached between them. `own-port`: a pod its own host port. */
 export type Target =
-  | ('status' | 'add' | 'link' | 'node' | 'gateway' | 'pod' | 'outside' | 'dns' | 'host-port' | 'own-port')
-  | ('peer' | 'check' | 'del' | 'left')
+  | ('status' | 'add' | 'link' | 'node' | 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port')
+  | ('check' | 'del' | 'left')
 
 /** One thing that was tried. `detail`: why it failed or was not tried; `known`: the id of trestle's error. */
 export interface Step {
@@ -25,7 +25,6 @@ export interface Step {
   readonly outcome: 'ok' | 'failed' | 'skipped'
   readonly detail?: string
   readonly known?: string
-  readonly ms?: number
 }
 
 /** A pod after its ADD. `printed`: the result as it came, for prevResult. */
@@ -97,18 +96,16 @@ export async function callStep(
   about: Pick<Step, 'what' | 'target'>,
   body: () => Promise<unknown>,
 ): Promise<boolean> {
-  const startMs = performance.now()
-  const ms = () => Math.round(performance.now() - startMs)
   try {
     await body()
-    report({ ...about, outcome: 'ok', ms: ms() })
+    report({ ...about, outcome: 'ok' })
     return true
   } catch (error) {
     const failure = toCniError(error)
     const { id, code, details } = failure
     const detail = [`code ${code}: ${messageWithId(failure)}`, details].filter(Boolean).join('\n')
     const isOurs = isErrorId(id) && id !== 'plugin-refused' && id !== 'plugin-failed'
-    report({ ...about, outcome: 'failed', detail, ms: ms(), ...(isOurs ? { known: id } : {}) })
+    report({ ...about, outcome: 'failed', detail, ...(isOurs ? { known: id } : {}) })
     return false
   }
 }

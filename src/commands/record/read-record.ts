@@ -4,6 +4,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { type CniError, oneLine } from '../../cni/errors.ts'
 import { parseObject } from '../../cni/json.ts'
+import { recordKeyOf } from '../../recording/record-settings.ts'
+import { type Kept, keptRecords } from '../../recording/ring.ts'
 import { stateRoot } from '../../state/layout.ts'
 import { failureOf } from '../failure.ts'
 import { unreadable } from '../input-file.ts'
@@ -18,8 +20,6 @@ import {
   type ResultLine,
   recordVersion,
 } from './record-schema.ts'
-import { recordKeyOf } from './record-settings.ts'
-import { type Kept, keptRecords } from './ring.ts'
 
 /** With what the configuration says of trestle in another plugin's place. */
 export interface Call extends CallLine {

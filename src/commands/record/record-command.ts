@@ -3,6 +3,8 @@
 
 import { rmSync } from 'node:fs'
 import { defined } from '../../cni/json.ts'
+import { readSwitch, type Settings, writeSwitch } from '../../recording/record-settings.ts'
+import { type Kept, keptRecords } from '../../recording/ring.ts'
 import { requireStateIfThere, stateRoot } from '../../state/layout.ts'
 import { type Command, exitCode, type Input, requireRead, UsageError } from '../command.ts'
 import { orElse } from '../if-there.ts'
@@ -10,9 +12,7 @@ import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
 import { tableText } from '../table.ts'
 import { type CallRecord, pathOfRecord, readRecord } from './read-record.ts'
-import { readSwitch, type Settings, writeSwitch } from './record-settings.ts'
 import { ageOf, errorIdOf, outcomeOf, podOf, wholeText } from './record-text.ts'
-import { type Kept, keptRecords } from './ring.ts'
 
 const actions = ['on', 'off', 'list', 'show', 'clear'] as const
 
@@ -20,7 +20,6 @@ export const recordCommand: Command = {
   name: 'record',
   words: '[ACTION] [ID]',
   maxWords: 2,
-  choices: actions,
   summary: 'record CNI calls with all that they read, ran and answered',
   description: [
     'ACTION is on, off, list (default), show or clear.',

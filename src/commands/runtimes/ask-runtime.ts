@@ -10,11 +10,6 @@ import { type CniSettings, crioSettings, statusSettings } from './runtime-settin
 
 export type RuntimeName = 'containerd' | 'CRI-O'
 
-/** Whether a runtime passes over files that it cannot use; containerd stops at them. */
-export function skipsFaultyFiles(runtime: string): boolean {
-  return runtime === 'CRI-O'
-}
-
 export interface SocketAnswer {
   readonly runtime: RuntimeName
   /** `source`: the request that returned the settings, for reports. */

@@ -2,6 +2,7 @@
 // The runtimes that run on this node, and the directories that they really use, as they say themselves. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { defined } from '../../cni/json.ts'
 import { orElse } from '../if-there.ts'
 import { askSocket, hasNoCri, type RuntimeName } from './ask-runtime.ts'
@@ -68,6 +69,15 @@ const usual = 'the defaults'
 export function runtimeText({ runtime, pid, socket }: Pick<NodeRuntime, 'runtime' | 'pid' | 'socket'>): string {
   if (pid !== undefined) return `${runtime} (process ${pid})`
   return socket === undefined ? runtime : `${runtime} at ${socket}`
+}
+
+/** The directory of a runtime's configurations, as a path in this mount namespace. */
+export function confDirOf({ root, settings }: NodeRuntime): string {
+  return join(root, settings.confDir)
+}
+
+export function binDirsOf({ root, settings }: NodeRuntime): readonly string[] {
+  return settings.binDirs.map((directory) => join(root, directory))
 }
 
 /** containerd, CRI-O; containerd of k3s and rke2, of k0s, of MicroK8s. */

@@ -2,7 +2,7 @@
 // Shapes of secrets. Those of the second file were written before the rules that mask them.
 
 import { describe, expect, it } from 'vitest'
-import { isSecretName, masked, maskedWords } from '../../../../src/commands/record/secrets.ts'
+import { isSecretName, masked, maskedWords } from '../../../../src/recording/secrets.ts'
 import known from './secret-shapes.json' with { type: 'json' }
 import unseen from './secret-shapes-unseen.json' with { type: 'json' }
 

@@ -2,7 +2,7 @@
 // What a wrapped plugin gets, and answers that a configuration gives.
 
 import { expect, it } from 'vitest'
-import { givenAnswer, inputOf } from '../../../../src/commands/record/stand-in.ts'
+import { givenAnswer, inputOf } from '../../../../src/recording/stand-in.ts'
 
 it.each([
   ['its own type and no record', '{"type":"trestle","Record":{"wrap":"x"},"mtu":1500}', '{"type":"bridge","mtu":1500}'],

@@ -3,7 +3,7 @@
 // pushes out no ADD. Failures have rings of their own.
 
 import { lstatSync } from 'node:fs'
-import { makeDirectory, namesIn, removeFile, sweepTemporaryFiles, writeText } from '../../state/files.ts'
+import { makeDirectory, namesIn, removeFile, sweepTemporaryFiles, writeText } from '../state/files.ts'
 
 export type RingName = 'records' | 'failures'
 

@@ -2,10 +2,10 @@
 // What is recorded: by the switch file that `trestle record` writes, and by the key `record` of a configuration.
 
 import { rmSync } from 'node:fs'
-import { isObject, type JsonObject, lookUp, parseObject } from '../../cni/json.ts'
-import { switchFile } from '../../recording/recorder.ts'
-import { readableText, writeText } from '../../state/files.ts'
-import { requireState } from '../../state/layout.ts'
+import { isObject, type JsonObject, lookUp, parseObject } from '../cni/json.ts'
+import { readableText, writeText } from '../state/files.ts'
+import { requireState } from '../state/layout.ts'
+import { switchFile } from './recorder.ts'
 
 export interface Settings {
   /** The most calls of a verb. */

@@ -2,14 +2,14 @@
 // What is written down of a call, with secrets masked. A bundle of its own: a call that succeeds and is not asked about
 // loads nothing of it.
 
-import type { Environment } from '../../cni/call.ts'
-import type { CallOutput } from '../../cni/dispatch.ts'
-import { type JsonObject, parseObject } from '../../cni/json.ts'
-import { nowMs } from '../../process/clock.ts'
-import { ownTypes } from '../../process/executable.ts'
-import type { Keeper, SeenCall } from '../../recording/recorder.ts'
-import { stateRoot } from '../../state/layout.ts'
+import type { Environment } from '../cni/call.ts'
+import type { CallOutput } from '../cni/dispatch.ts'
+import { type JsonObject, parseObject } from '../cni/json.ts'
+import { nowMs } from '../process/clock.ts'
+import { ownTypes } from '../process/executable.ts'
+import { stateRoot } from '../state/layout.ts'
 import { readSwitch, recordKeyOf, type Settings } from './record-settings.ts'
+import type { Keeper, SeenCall } from './recorder.ts'
 import { keepRecord, mostBytesOf, type RingName, recordId } from './ring.ts'
 import { isSecretName, masked, maskedWords } from './secrets.ts'
 import { answerOfPlugin, givenAnswer } from './stand-in.ts'

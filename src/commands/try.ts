@@ -1,60 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner process of `try`, on a private node: tries the network step by step, and reports each step. Nothing is torn
-// down by hand: the namespaces end with the process.
+// `trestle try`: a network tried step by step with temporary pods, on a private node. Nothing is torn down by hand: the
+// namespaces end with the process.
 
-import { bareAddress, familyOf } from '../../cni/addresses.ts'
-import { asObject } from '../../cni/json.ts'
-import { readDocuments } from '../../kernel/look.ts'
-import { nowMs } from '../../process/clock.ts'
-import { type Run, runnerUntil } from '../../process/runner.ts'
-import { exitCode } from '../command.ts'
-import { failureOf } from '../failure.ts'
-import { findingOf, painted } from '../findings.ts'
-import { namesIfThere } from '../if-there.ts'
-import type { NetworkList } from '../network-list.ts'
-import { type Output, print } from '../output.ts'
-import { checkList, delList, statusList } from '../plugin-runtime.ts'
-import { hasIpv6, insideNode, outside, type PrivateNode, type Uplink } from '../private-node.ts'
-import { podPort, startHolder } from '../probe/ends.ts'
-import {
-  addPod,
-  callStep,
-  delPod,
-  mapsPorts,
-  type Pod,
-  podNames,
-  type Step,
-  speaks,
-  type Trial,
-} from '../probe/pods.ts'
-import { addressOf, gatewayProbes, hostPortProbes, podProbes, runIn, skipped, tried } from '../probe/reach.ts'
+import { bareAddress, familyOf } from '../cni/addresses.ts'
+import { asObject } from '../cni/json.ts'
+import { readDocuments } from '../kernel/look.ts'
+import { nowMs } from '../process/clock.ts'
+import { runnerUntil } from '../process/runner.ts'
+import { type Command, exitCode, type Input } from './command.ts'
+import { failureOf } from './failure.ts'
+import { findingOf, painted } from './findings.ts'
+import { namesIfThere } from './if-there.ts'
+import { readFileAs } from './input-file.ts'
+import { type NetworkList, readNetworkList } from './network-list.ts'
+import { type Output, print } from './output.ts'
+import { checkList, delList, missingPlugins, pluginPath, statusList } from './plugin-runtime.ts'
+import { hasIpv6, insideNode, outside, type PrivateNode, type Uplink } from './private-node.ts'
+import { podPort, startHolder } from './probe/ends.ts'
+import { addPod, callStep, delPod, mapsPorts, type Pod, podNames, type Step, speaks, type Trial } from './probe/pods.ts'
+import { addressOf, gatewayProbe, hostPortProbe, podProbes, runIn, skipped, tried } from './probe/reach.ts'
+import { requireRoot, thisProgram } from './self.ts'
+import { runUnshared } from './unshared.ts'
+
+/** Of pods whose configuration names no ranges. */
+const podRanges = ['10.240.0.0/24', 'fd00:240::/64'] as const
+
+/** Two families, host ports, and the defaults of a pod network. */
+const defaultNetwork = JSON.stringify({
+  cniVersion: '1.1.0',
+  name: 'try',
+  plugins: [{ type: 'trestle', bridge: 'try0', podcidr: podRanges, capabilities: { portMappings: true } }],
+})
+
+export const tryCommand: Command = {
+  name: 'try',
+  words: '[CONFLIST]',
+  maxWords: 1,
+  summary: 'test a network with temporary pods in private namespaces',
+  description: [
+    'Makes two temporary pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
+    'pod to gateway, pod, outside and host port, CHECK, DEL, and that nothing is left. Nothing of the machine',
+    'is touched: links, rules and state are private, and gone at the end. Needs root.',
+    '',
+    'CONFLIST is a .conflist or .conf file, or - for standard input; without it a dual-stack network is tried.',
+    'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin). A CONFLIST that has the capability',
+    'ipRanges and no ranges gets those of the dual-stack network. Pods of macvlan are on the uplink of the private',
+    'node, whatever `master` says, and have a router behind it. A device of host-device is not there.',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle try', 'trestle try /etc/cni/net.d/10-pods.conflist', 'trestle try - -o json <net.conflist'],
+  run,
+}
 
 /** The outer process's decisions. */
-export interface InsideInput extends PrivateNode {
+interface TryInput extends PrivateNode {
   readonly network: NetworkList
   readonly cniPath: string
   readonly isJson: boolean
   readonly hasColour: boolean
 }
 
+async function run({ words, isJson, output }: Input): Promise<number> {
+  const network = words[0] === undefined ? readNetworkList(defaultNetwork) : readFileAs(words[0], readNetworkList)
+  const cniPath = pluginPath()
+  const [missing] = missingPlugins({ network, cniPath, own: 'this' })
+  if (missing !== undefined) {
+    const details = 'set CNI_PATH to the directories of the plugins'
+    throw failureOf('try-not-possible', `try: the plugin "${missing}" is not in ${cniPath}`, { details })
+  }
+  requireRoot('try', 'it makes network namespaces')
+  const programs = [...cniPath.split(':'), thisProgram().file]
+  // A master is the uplink of the private node.
+  const masters = network.plugins.map(({ master }) => master).filter((name) => typeof name === 'string')
+  const node = { programs, uplink: masters[0] ?? 'uplink', mtu: 1500, links: masters, ranges: JSON.stringify(network) }
+  const input: TryInput = { ...node, network, cniPath, isJson, hasColour: output.hasColour }
+  const { code, why } = await runUnshared('__try-inside', input, 'inherit')
+  if (code === exitCode.fine || code === exitCode.findings) return code
+  throw failureOf('try-not-possible', 'try: the private namespaces could not be made or used', { details: why })
+}
+
 const stepTimeoutMs = 30_000
 /** A port of the node that nothing else has: the node is private. */
 const hostPort = 18081
 
-const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
-
-/** Of pods whose configuration names no ranges. */
-export const podRanges = ['10.240.0.0/24', 'fd00:240::/64'] as const
-
-/** Tries the network that standard input describes. Returns the exit code; 3 when the private node cannot be made. */
+/** The inner process. Returns the exit code; 3 when the private node cannot be made. */
 export async function runInside(output: Output): Promise<number> {
-  return await insideNode<InsideInput>(async ({ network, cniPath, isJson, hasColour }, uplink) => {
+  return await insideNode<TryInput>(async ({ network, cniPath, isJson, hasColour }, uplink) => {
     const types = network.plugins.map((plugin) => plugin.type).join(', ')
     const ipRanges = takesRanges(network) ? podRanges.map((subnet) => [{ subnet }]) : undefined
     const sent = ipRanges === undefined ? '' : `, with ipRanges ${podRanges.join(' and ')}`
     const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces${sent}`
     const { add: report, close } = openReport(title, isJson, { ...output, hasColour })
-    const runtime = { run, network, cniPath, own: 'this' } as const
+    const runtime: Trial['runtime'] = {
+      ...{ network, cniPath, own: 'this' },
+      run: (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command),
+    }
     const port = mapsPorts(runtime) ? hostPort : undefined
     await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, pods: [], holders: [], report }, uplink)
     return close()
@@ -129,56 +169,49 @@ async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
   await gatewaySteps(trial, first)
   if (second === undefined) report(skipped('pod to pod', 'pod', 'the addresses are static: one pod only'))
   else for (const probe of podProbes(first, second)) report(await tried(trial, probe))
-  for (const family of [4, 6] as const) await outsideStep(trial, first, { family, uplink })
+  for (const family of [4, 6] as const) await outsideStep(trial, first, family, uplink)
   if (second === undefined || trial.hostPort === undefined) return
-  const askers = [
-    { who: 'outside', netns: far },
-    { who: first.label, from: first },
-    { who: second.label, from: second },
-  ]
   for (const family of [4, 6] as const) {
     if (addressOf(second, family) === undefined) continue
-    const probes = hostPortProbes(uplink.node[family], trial.hostPort, second, askers)
-    for (const probe of probes) report(await tried(trial, probe))
+    const address = uplink.node[family]
+    const askers = [['outside', far], ...[first, second].map(({ label, attachment }) => [label, attachment.netns])]
+    for (const [who = '', netns] of askers) {
+      report(await tried(trial, hostPortProbe(address, trial.hostPort, second, who, netns)))
+    }
   }
 }
 
 async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
-  const { report, runtime } = trial
-  // Of macvlan: the router has the length of the pod's address.
-  const routers = pod.isBeyondNode
-    ? pod.ips.flatMap(({ address, gateway }) => (gateway === undefined ? [] : [`${gateway}/${address.split('/')[1]}`]))
-    : []
-  for (const router of routers)
-    await beyond(runtime.run, ['address', 'replace', router, 'dev', 'uplink', ...nodad(router)])
+  const { report } = trial
   const { stdout } = await runIn(trial, '', ['ip', '-o', 'addr', 'show'])
-  const known = [
-    ...[...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address),
-    ...routers.map(bareAddress),
-  ]
-  for (const probe of gatewayProbes(pod)) {
+  const known = [...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address)
+  for (const { address, gateway } of pod.isBeyondNode ? pod.ips : []) {
+    // Of macvlan: the router has the length of the pod's address.
+    if (gateway === undefined) continue
+    await beyond(trial, 'address', `${gateway}/${address.split('/')[1]}`, 'dev', 'uplink', ...nodad(gateway))
+    known.push(gateway)
+  }
+  for (const gateway of pod.gateways) {
+    const probe = gatewayProbe(pod, gateway)
     const none = 'the node has no gateway address (isGateway is off)'
-    report(known.includes(probe.address) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
+    report(known.includes(gateway) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
   }
   if (pod.gateways.length === 0) report(skipped(`${pod.label} to gateway`, 'gateway', 'the result names none'))
 }
 
-/** Changes the outside. */
-async function beyond(run: Run, words: readonly string[]): Promise<void> {
-  const { code, stderr } = await run({ file: 'ip', args: ['-n', outside, ...words] })
-  if (code !== 0) throw failureOf('command-failed', `ip -n ${outside} ${words.join(' ')} failed`, { details: stderr })
+function nodad(address: string): readonly string[] {
+  return familyOf(address) === 6 ? ['nodad'] : []
 }
 
-function nodad(cidr: string): readonly string[] {
-  return familyOf(cidr) === 6 ? ['nodad'] : []
+/** Gives the outside an address or a route. */
+async function beyond({ runtime }: Trial, what: 'address' | 'route', ...words: readonly string[]): Promise<void> {
+  const args = ['-n', outside, what, 'replace', ...words]
+  const { code, stderr } = await runtime.run({ file: 'ip', args })
+  if (code !== 0) throw failureOf('command-failed', `ip ${args.join(' ')} failed`, { details: stderr })
 }
 
 /** The first address of the family: masqueraded if the configuration says so, else the pod's own. */
-async function outsideStep(
-  trial: Trial,
-  pod: Pod,
-  { family, uplink }: { family: 4 | 6; uplink: Uplink },
-): Promise<void> {
+async function outsideStep(trial: Trial, pod: Pod, family: 4 | 6, uplink: Uplink): Promise<void> {
   const own = addressOf(pod, family)
   if (own === undefined) return
   const isMasqueraded = trial.runtime.network.plugins.some(({ ipMasq, podcidr }) => {
@@ -187,14 +220,14 @@ async function outsideStep(
   const address = uplink.outside[family]
   const source = isMasqueraded ? uplink.node[family] : own
   const what = `${pod.label} to outside ${address}, seen as ${isMasqueraded ? 'the node' : 'the pod'} (${source})`
-  const hasRoute = pod.defaultFamilies.includes(family)
-  if (!hasRoute || (family === 6 && !hasIpv6())) {
-    const why = hasRoute ? 'this kernel has no IPv6' : `the pod has no IPv${family} default route`
-    return trial.report(skipped(what, 'outside', why))
+  if (!pod.defaultFamilies.includes(family)) {
+    return trial.report(skipped(what, 'outside', `the pod has no IPv${family} default route`))
   }
+  if (family === 6 && !hasIpv6()) return trial.report(skipped(what, 'outside', 'this kernel has no IPv6'))
   // The outside answers to the pod's own address by the node.
-  if (!pod.isBeyondNode) await beyond(trial.runtime.run, ['route', 'replace', own, 'via', uplink.node[family]])
-  trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
+  if (!pod.isBeyondNode) await beyond(trial, 'route', own, 'via', uplink.node[family])
+  const { netns } = pod.attachment
+  trial.report(await tried(trial, { what, target: 'outside', address, way: podPort, netns, source }))
 }
 
 /** Links, state and rules of the pods after DEL. The bridge and the base of the nft table stay by design. */
@@ -220,7 +253,7 @@ async function whatIsLeft(trial: Trial, uplink: Uplink): Promise<readonly string
   return left
 }
 
-// The output of `try`: a line for each step with its outcome first, or all steps at the end as JSON.
+// The output: a line for each step with its outcome first, or all steps at the end as JSON.
 
 const words = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
 const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
@@ -229,8 +262,6 @@ export function stepText({ what, outcome, detail = '' }: Step, hasColour: boolea
   const lines = outcome === 'ok' ? [] : detail.split('\n').filter((line) => line !== '')
   return `  ${painted(words[outcome], statuses[outcome], { hasColour })}  ${what}\n${lines.map((line) => `        ${line}\n`).join('')}`
 }
-
-const notLooked = 'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n'
 
 /** A report being made. `close` prints its end and returns the exit code: 1 when a step failed. */
 function openReport(title: string, isJson: boolean, output: Output) {
@@ -243,17 +274,12 @@ function openReport(title: string, isJson: boolean, output: Output) {
   const close = (): number => {
     const count = (outcome: Step['outcome']) => steps.filter((step) => step.outcome === outcome).length
     const counts = { ok: count('ok'), failed: count('failed'), skipped: count('skipped') }
-    const checks = steps.map(({ what, outcome, detail, ms }) => ({
-      status: statuses[outcome],
-      summary: what,
-      detail,
-      ms,
-    }))
+    const checks = steps.map(({ what, outcome, detail }) => ({ status: statuses[outcome], summary: what, detail }))
     const findings = steps.flatMap(({ what, known, detail = '' }) => {
       return known === undefined ? [] : [findingOf({ id: known, message: detail, severity: 'error', on: what })]
     })
-    const ending = counts.failed === 0 ? notLooked : ''
-    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n${ending}`
+    const notLooked = 'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n'
+    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n${counts.failed === 0 ? notLooked : ''}`
     const code = counts.failed > 0 ? exitCode.findings : exitCode.fine
     return print({ isJson, output }, { command: 'try', document: { title, checks, findings, counts }, text, code })
   }

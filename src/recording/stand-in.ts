@@ -3,14 +3,14 @@
 // byte for byte; record.answer gives answers of the configuration and makes nothing.
 
 import { spawn } from 'node:child_process'
-import type { Environment } from '../../cni/call.ts'
-import type { CallOutput } from '../../cni/dispatch.ts'
-import { CniError, Code } from '../../cni/errors.ts'
-import { isObject, type JsonObject, parseObject } from '../../cni/json.ts'
-import { nowMs } from '../../process/clock.ts'
-import { ownTypes } from '../../process/executable.ts'
-import { isExecutable } from '../../process/runner.ts'
-import type { Execution } from '../../recording/recorder.ts'
+import type { Environment } from '../cni/call.ts'
+import type { CallOutput } from '../cni/dispatch.ts'
+import { CniError, Code } from '../cni/errors.ts'
+import { isObject, type JsonObject, parseObject } from '../cni/json.ts'
+import { nowMs } from '../process/clock.ts'
+import { ownTypes } from '../process/executable.ts'
+import { isExecutable } from '../process/runner.ts'
+import type { Execution } from './recorder.ts'
 
 interface Wrapped {
   readonly plugin: string
