@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import type { OtherProgram, Wordings } from './diagnosis.ts'
+import type { Wordings } from './diagnosis.ts'
 
 /** A record of a YAML file. `patterns`: where a wording was seen, and the wording. */
 interface CatalogueRecord extends Readonly<Record<string, unknown>> {
@@ -22,11 +22,10 @@ const order = [
   ...['pod-machines', 'calico', 'cilium', 'istio-and-linkerd', 'networks', 'clouds', 'devices', 'interfaces'],
   ...['libcni', 'programs', 'packet-filter', 'addresses', 'kernel', 'limits', 'api-server', 'cri'],
 ]
-const otherPrograms = 'other-programs.yaml'
 
 /** The records of all files of a directory, each with the name of its file as `family`. */
 export function readRecords(directory = import.meta.dirname): readonly CatalogueRecord[] {
-  const names = readdirSync(directory).filter((name) => /\.yaml$/.test(name) && name !== otherPrograms)
+  const names = readdirSync(directory).filter((name) => /\.yaml$/.test(name))
   const families = names.map((name) => name.slice(0, name.indexOf('.')))
   const stranger = families.find((family) => !order.includes(family))
   if (stranger !== undefined) throw new Error(`${stranger}.yaml has no place in the order of families (compile.ts)`)
@@ -67,12 +66,6 @@ function withIds({ ids = [], ...record }: CatalogueRecord): readonly CatalogueRe
   return all.map((each) => ({ ...each, causes: [each['causes']].flat() }))
 }
 
-/** The programs whose errors are not explained, with the words by which a text is known as theirs. */
-export function readPrograms(directory = import.meta.dirname): readonly OtherProgram[] {
-  const table = parse(readFileSync(join(directory, otherPrograms), 'utf8')) as Record<string, string[]>
-  return Object.entries(table).map(([program, words]) => ({ program, words }))
-}
-
 /** The text of each built file, by its name. */
 export function compile(): Readonly<Record<'diagnoses.json' | 'patterns.json', string>> {
   const records = readRecords()
@@ -82,8 +75,7 @@ export function compile(): Readonly<Record<'diagnoses.json' | 'patterns.json', s
     const optional = { ...(retold && { retold: anyOf(retold) }), ...(unless && { unless: anyOf(unless) }) }
     return [{ id, pattern: anyOf(patterns.flatMap(Object.values)), ...optional }]
   })
-  const patterns = { wordings, programs: readPrograms() }
-  return { 'diagnoses.json': JSON.stringify(texts), 'patterns.json': JSON.stringify(patterns) }
+  return { 'diagnoses.json': JSON.stringify(texts), 'patterns.json': JSON.stringify(wordings) }
 }
 
 function anyOf(patterns: readonly string[]): string {

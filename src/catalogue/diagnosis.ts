@@ -50,12 +50,6 @@ export interface Wordings {
   readonly unless?: string
 }
 
-/** A program whose own errors are not explained, and words that only its texts have. */
-export interface OtherProgram {
-  readonly program: string
-  readonly words: readonly string[]
-}
-
 let read: ReadonlyMap<string, Diagnosis> | undefined
 
 /** All diagnoses by their ids, in the order of the files and of the records in each. */
@@ -83,10 +77,10 @@ export function isKnownError(each: Diagnosis): each is KnownError {
   return 'program' in each
 }
 
-let patternsRead: { readonly wordings: readonly Wordings[]; readonly programs: readonly OtherProgram[] } | undefined
+let wordingsRead: readonly Wordings[] | undefined
 
-/** Errors of other programs by their wordings, in the catalogue's order, and programs whose errors are not explained. */
-export function patterns() {
-  patternsRead ??= JSON.parse(builtFile('patterns.json')) as NonNullable<typeof patternsRead>
-  return patternsRead
+/** Errors of other programs by their wordings, in the catalogue's order. */
+export function wordings(): readonly Wordings[] {
+  wordingsRead ??= JSON.parse(builtFile('patterns.json')) as readonly Wordings[]
+  return wordingsRead
 }

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { CniError } from '../cni/errors.ts'
+import { CniError } from '../cni/errors.ts'
 import { toolPath } from '../process/runner.ts'
 import { keptRecords } from '../recording/ring.ts'
 import { masked } from '../recording/secrets.ts'
@@ -15,8 +15,8 @@ import { type Command, exitCode, type Input } from './command.ts'
 import { isConfigurationName } from './config-directory.ts'
 import { failureOf } from './failure.ts'
 import { orElse } from './if-there.ts'
-import { print, withProgress } from './output.ts'
-import { nodeRuntimes } from './runtimes/node-runtimes.ts'
+import { type Progress, print, withProgress } from './output.ts'
+import { confDirOf, nodeRuntimes } from './runtimes/node-runtimes.ts'
 import { defaultConfDir } from './runtimes/runtime-settings.ts'
 import { requireRoot, thisProgram } from './self.ts'
 
@@ -44,39 +44,29 @@ interface Part {
 
 async function run(input: Input): Promise<number> {
   requireRoot('bundle', 'it reads rules, records and state')
-  const now = new Date().toISOString().replaceAll(/[:.]/g, '-')
-  const file = input.words[0] ?? `trestle-bundle-${now}.tar.gz`
-  // The archive is made elsewhere and linked here: a file that is there is not replaced.
+  const top = `trestle-bundle-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`
+  const file = input.words[0] ?? `${top}.tar.gz`
   const folder = mkdtempSync(join(tmpdir(), 'trestle-bundle-'))
   try {
-    const parts = [...(await readParts(input))]
-    const index = parts.map(({ name, why }) => `${name}\n    ${why}\n`).join('')
-    parts.unshift({
-      name: 'INDEX',
-      why: 'what each file is',
-      text: `trestle bundle of ${now}, secrets masked\n\n${index}`,
-    })
-    const top = `trestle-bundle-${now}`
+    const found = await withProgress(input.isJson, readParts)
+    const index = found.map(({ name, why }) => `${name}\n    ${why}\n`).join('')
+    const head = { name: 'INDEX', why: 'what each file is', text: `${top}, secrets masked\n\n${index}` }
+    const parts = [head, ...found]
     for (const { name, text } of parts) {
       mkdirSync(dirname(join(folder, top, name)), { recursive: true })
       writeFileSync(join(folder, top, name), text)
     }
     const packed = spawnSync('tar', ['-czf', '-', '-C', folder, top], { maxBuffer: 512 * 1024 * 1024 })
     if (packed.status !== 0) throw unwritable(file, packed.error ?? new Error(packed.stderr.toString()))
-    write(file, packed.stdout)
+    // A file that is there is not replaced.
+    writeFileSync(file, packed.stdout, { flag: 'wx', mode: 0o600 })
     const text = `${file}: ${parts.length} files, ${packed.stdout.length} bytes; INDEX says why each is there\n`
     const document = { file, files: parts.map(({ name, why }) => ({ name, why })) }
     return print(input, { command: 'bundle', document, text, code: exitCode.fine })
+  } catch (cause) {
+    throw cause instanceof CniError ? cause : unwritable(file, cause)
   } finally {
     rmSync(folder, { recursive: true })
-  }
-}
-
-function write(file: string, data: Buffer): void {
-  try {
-    writeFileSync(file, data, { flag: 'wx', mode: 0o600 })
-  } catch (cause) {
-    throw unwritable(file, cause)
   }
 }
 
@@ -91,7 +81,7 @@ const mostText = 4 * 1024 * 1024
 const toolMs = 60_000
 const mostRecords = 20
 
-async function readParts(input: Input): Promise<readonly Part[]> {
+async function readParts(progress: Progress): Promise<readonly Part[]> {
   const { file, args } = thisProgram()
   const own = (...words: string[]) => [file, ...args, ...words]
   const tools: readonly (readonly [name: string, why: string, command: readonly string[]])[] = [
@@ -111,27 +101,24 @@ async function readParts(input: Input): Promise<readonly Part[]> {
     ['nft.txt', 'all rules: another table may drop what trestle accepts', ['nft', 'list', 'ruleset']],
     ['state.txt', 'a listing of the state directory', ['ls', '-lR', stateRoot()]],
   ]
-  return await withProgress(input.isJson, async (progress) => {
-    const parts: Part[] = []
-    for (const [name, why, command] of tools) {
-      progress(name)
-      parts.push({ name, why, text: masked(outputOf(command)) })
+  const parts: Part[] = []
+  for (const [name, why, command] of tools) {
+    progress(name)
+    parts.push({ name, why, text: masked(outputOf(command)) })
+  }
+  const directories = new Set([defaultConfDir, ...(await nodeRuntimes()).map(confDirOf)])
+  for (const [at, directory] of [...directories].entries()) {
+    for (const name of namesIn(directory).filter(isConfigurationName)) {
+      const archived = `net.d${at === 0 ? '' : `-${at + 1}`}/${name.replace(/[^\w.-]/g, '_')}`
+      const text = masked(textOf(`${directory}/${name}`))
+      parts.push({ name: archived, why: `a configuration of a network, in ${directory}`, text })
     }
-    const runtimes = await nodeRuntimes()
-    const directories = new Set([defaultConfDir, ...runtimes.map(({ root, settings }) => `${root}${settings.confDir}`)])
-    for (const [at, directory] of [...directories].entries()) {
-      for (const name of namesIn(directory).filter(isConfigurationName)) {
-        const archived = `net.d${at === 0 ? '' : `-${at + 1}`}/${name.replace(/[^\w.-]/g, '_')}`
-        const text = masked(textOf(`${directory}/${name}`))
-        parts.push({ name: archived, why: `a configuration of a network, in ${directory}`, text })
-      }
-    }
-    // Records are masked as they are written; once more, their own words would be.
-    for (const { id, ring, path } of keptRecords(stateRoot()).slice(0, mostRecords)) {
-      parts.push({ name: `${ring}/${id}.jsonl`, why: 'a call, for `trestle replay`', text: textOf(path) })
-    }
-    return parts
-  })
+  }
+  // Records are masked as they are written; once more, their own words would be.
+  for (const { id, ring, path } of keptRecords(stateRoot()).slice(0, mostRecords)) {
+    parts.push({ name: `${ring}/${id}.jsonl`, why: 'a call, for `trestle replay`', text: textOf(path) })
+  }
+  return parts
 }
 
 function outputOf([file = '', ...args]: readonly string[]): string {

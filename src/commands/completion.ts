@@ -34,8 +34,13 @@ export const completionCommand: Command = {
 }
 
 /** Prints the candidates for the last word of the line. */
-export function complete(commands: readonly Command[], { out }: Output, line = process.env['COMP_LINE'] ?? ''): number {
-  const words = line.split(/\s+/).slice(1)
+export function complete(commands: readonly Command[], { out }: Output): number {
+  const { COMP_LINE: line = '', COMP_POINT: at } = process.env
+  const words = line
+    .slice(0, at === undefined ? undefined : Number(at))
+    .trimStart()
+    .split(/\s+/)
+    .slice(1)
   const last = words.at(-1) ?? ''
   for (const word of candidatesFor(words, commands)) if (word.startsWith(last)) out(`${word}\n`)
   return exitCode.fine

@@ -8,7 +8,7 @@ import { oneLine } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import { UsageError } from './command.ts'
 import { nearestWord } from './nearest-word.ts'
-import { rowsOf } from './output.ts'
+import type { Output } from './output.ts'
 
 /** One finding of lint, doctor, explain or try, as docs/findings.schema.json has it; what further keys are is said there. */
 export interface Finding {
@@ -58,16 +58,12 @@ export function wordsOf(option: string, value: string | boolean | undefined, kno
   )
 }
 
-/** The layout of a text. `width`: in columns; commands stay on one line. */
-export interface Look {
-  readonly hasColour: boolean
-  readonly width: number
-}
+type Look = Pick<Output, 'hasColour'>
 
 const colours = { error: 'red', warning: 'yellow', note: 'cyan', ok: 'green', skip: 'yellow', fail: 'red' } as const
 
 /** A word in the colour of its severity or outcome. */
-export function painted(word: string, as: keyof typeof colours, { hasColour }: Pick<Look, 'hasColour'>): string {
+export function painted(word: string, as: keyof typeof colours, { hasColour }: Look): string {
   return hasColour ? styleText(colours[as], word, { validateStream: false }) : word
 }
 
@@ -75,11 +71,11 @@ export function painted(word: string, as: keyof typeof colours, { hasColour }: P
 export function findingText(finding: Finding, look: Look): string {
   const { id, severity, on, message, consequence = message, cause, cure, run } = finding
   const advice = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]
-  if (finding.file !== undefined) return `${placeText(finding, look)}${rowsText(advice, Number.POSITIVE_INFINITY, 7)}`
-  const rows = [`seen:  ${message}`, ...(consequence === message ? [] : [`so:    ${consequence}`]), ...advice]
+  if (finding.file !== undefined) return `${placeText(finding, look)}${indented(advice, 7)}`
+  const so = consequence === message ? [] : [`so:    ${consequence}`]
   const command = run === undefined ? '' : `${run.trimEnd().replace(/^/gm, '             ')}\n`
   const head = `  ${painted(severity.padEnd(7), severity, look)}  ${id}: ${oneLine(on)}\n`
-  return `${head}${rowsText(rows, look.width, 11)}${command}`
+  return `${head}${indented([`seen:  ${message}`, ...so, ...advice], 11)}${command}`
 }
 
 function placeText({ id, severity, file, line, column, message, excerpt }: Finding, look: Look): string {
@@ -90,13 +86,8 @@ function placeText({ id, severity, file, line, column, message, excerpt }: Findi
   return `${place}: ${painted(severity, severity, look)}: ${oneLine(message)} [${id}]\n${lines}`
 }
 
-/** Each line broken between words; further rows stand below the text behind the title of seven columns. */
-function rowsText(lines: readonly string[], width: number, indent: number): string {
-  const broken = lines.map(oneLine).flatMap((line) => {
-    const rows = rowsOf(line.slice(7), Math.max(40, width - indent - 7))
-    return rows.map((row, at) => `${' '.repeat(indent)}${at === 0 ? line.slice(0, 7) : ' '.repeat(7)}${row}\n`)
-  })
-  return broken.join('')
+function indented(lines: readonly string[], indent: number): string {
+  return lines.map((line) => `${' '.repeat(indent)}${oneLine(line)}\n`).join('')
 }
 
 export function countOf(findings: readonly Finding[], severity: Severity): number {

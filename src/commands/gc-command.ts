@@ -49,8 +49,9 @@ export const gcCommand: Command = {
     'Judges every attachment of every network. gc collects an attachment if no runtime lists it, its network namespace',
     'is gone, and it is older than five minutes. gc reports and keeps an unlisted attachment whose namespace exists.',
     'gc also collects reservations, links and rules whose record is lost and whose pod is gone; it reports and keeps any',
-    'that a pod may use. gc asks runtimes over CRI, and containerd also for containers of ctr and nerdctl. Without',
-    '--apply nothing changes, and exit code 1 means that there is garbage, or something to look at.',
+    'that a pod may use. gc asks runtimes over CRI, which lists pods of kubelet; of other containers it looks at the',
+    'network namespace alone. Without --apply nothing changes, and exit code 1 means that there is garbage, or something',
+    'to look at.',
     '',
     'With --valid, gc is the verb GC of CNI for the network NET: DEL of every attachment that libcni has in its cache',
     'and the list lacks, of runtimes too, then GC of every plugin, by which trestle removes further attachments of NET',
@@ -219,7 +220,8 @@ const young = 'younger than five minutes'
 
 function judgeAttachment(record: AttachmentRecord, listed: Listed): Judged {
   const { id, pod, netns, writer, createdAt, delegated } = record
-  const isListed = listed?.has(id.containerId)
+  // CRI lists sandboxes, whose ids have 64 digits: of containers of ctr, nerdctl or a person it says nothing.
+  const isListed = /^[\da-f]{64}$/.test(id.containerId) ? listed?.has(id.containerId) : undefined
   const isOld = isOlder(writer, Date.parse(createdAt), youngestMs)
   const lease = delegated === undefined ? '' : `; its lease stays with the IPAM plugin ${delegated.type}`
   const say = (verdict: Judged['verdict'], why: string): Judged => ({

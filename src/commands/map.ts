@@ -5,9 +5,8 @@ import { writeFileSync } from 'node:fs'
 import { openRemovingContext } from '../verbs/context.ts'
 import { unwritable } from './bundle.ts'
 import { type Command, exitCode, type Input } from './command.ts'
-import { isInSubnet, lookAtPicture, type NodeLink, type Picture, type PodInterface } from './network-picture.ts'
+import { lookAtPicture, type NodeLink, type Picture, type PodInterface } from './network-picture.ts'
 import { print } from './output.ts'
-import { countText } from './pools.ts'
 import { requireRoot } from './self.ts'
 
 export const mapCommand: Command = {
@@ -49,39 +48,25 @@ async function run(input: Input): Promise<number> {
   return print(input, { command: 'map', document: { file }, text: `wrote ${file}\n`, code: exitCode.fine })
 }
 
-function branchesOf({ links, pods, pools, routes }: Picture): readonly Branch[] {
-  const uplinks = links.filter(({ kind }) => kind === 'uplink').map((link) => linkBranch(link, routes, []))
-  const others = links.filter(({ kind }) => kind === 'other').map((link) => linkBranch(link, routes, []))
-  const bridges = links.filter(({ kind }) => kind === 'bridge').map((link) => linkBranch(link, routes, pods))
-  const routed = pods.filter(({ master }) => !links.some(({ name }) => name === master))
-  const names = [...new Set(routed.map(({ network }) => network))]
-  const networks = names.map((network): Branch => {
-    const ranges = pools.filter((pool) => pool.network === network)
-    const lines = ranges.map(({ range, taken, total }) => `${range}: ${taken} of ${countText(total)} addresses taken`)
-    const title = `network ${network}, a link for each pod`
-    return { kind: 'network', title, lines, pods: routed.filter((pod) => pod.network === network) }
-  })
-  const withPools = bridges.map((branch): Branch => {
-    const own = pools.filter(({ range }) =>
-      branch.pods.some((pod) => pod.addresses.some((address) => isInSubnet(address, range))),
-    )
-    const lines = own.map(({ network, range, taken, total }) => {
-      return `network ${network}: ${taken} of ${countText(total)} addresses of ${range} taken`
-    })
-    return { ...branch, lines: [...lines, ...branch.lines] }
-  })
-  return [...uplinks, ...others, ...withPools, ...networks]
+function branchesOf({ links, pods, routes }: Picture): readonly Branch[] {
+  const branches = links.map((link) => linkBranch(link, routes, pods))
+  const routed = pods.filter(({ master }) => !links.some(({ name, kind }) => kind === 'bridge' && name === master))
+  for (const network of new Set(routed.map((pod) => pod.network))) {
+    const own = routed.filter((pod) => pod.network === network)
+    branches.push({ kind: 'network', title: `network ${network}, a link for each pod`, lines: [], pods: own })
+  }
+  const order = ['uplink', 'bridge', 'network']
+  return branches.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind))
 }
 
-function linkBranch({ name, addresses, kind }: NodeLink, routes: readonly string[], pods: readonly PodInterface[]) {
-  const words = kind === 'other' ? 'link' : kind
+function linkBranch(link: NodeLink, routes: readonly string[], pods: readonly PodInterface[]): Branch {
+  const { name, addresses, kind } = link
+  const own = routes.filter((route) => route.endsWith(` dev ${name}`))
   return {
-    kind: kind === 'bridge' ? ('bridge' as const) : ('uplink' as const),
-    title: `${words} ${name}  ${addresses.join('  ')}`.trimEnd(),
-    lines: routes
-      .filter((route) => route.endsWith(` dev ${name}`))
-      .map((route) => `to ${route.slice(0, -` dev ${name}`.length)}`),
-    pods: pods.filter(({ master }) => master === name),
+    kind: kind === 'bridge' ? 'bridge' : 'uplink',
+    title: `${kind === 'other' ? 'link' : kind} ${name}  ${addresses.join('  ')}`.trimEnd(),
+    lines: own.map((route) => `to ${route.slice(0, -` dev ${name}`.length)}`),
+    pods: kind === 'bridge' ? pods.filter(({ master }) => master === name) : [],
   }
 }
 

@@ -3,7 +3,7 @@
 // libcni remembers, the node's links and routes by the kernel.
 
 import { hostname } from 'node:os'
-import { bareAddress, networkText } from '../cni/addresses.ts'
+import { bareAddress } from '../cni/addresses.ts'
 import type { HostPort } from '../drivers/spec.ts'
 import { lookAtHost } from '../kernel/look.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
@@ -73,7 +73,8 @@ function nodeLink(link: ObservedLink, used: ReadonlySet<string | undefined>): re
   return kind === 'veth' && used.has(name) ? [] : [{ name, addresses: global, kind: 'other' }]
 }
 
-function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
+/** The interfaces of pods, of trestle and of other plugins, by their names. */
+export function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
   const masterOf = (name: string | undefined) => links.find((link) => link.name === name)?.master
   const own = allRecords().filter((record) => record.id.role === 'main' && !isDead(record))
   const ours = own.map((record): PodInterface => {
@@ -117,7 +118,7 @@ function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] {
 }
 
 /** NAMESPACE/NAME; a pod without a name of Kubernetes has that of its network namespace. */
-export function podNameOf({ pod, netns }: AttachmentRecord): string {
+function podNameOf({ pod, netns }: AttachmentRecord): string {
   return pod === undefined ? bare(netns.path) : `${pod.namespace}/${pod.name}`
 }
 
@@ -134,10 +135,4 @@ function bare(path: string): string {
 function portText({ protocol, hostPort, hostIp, containerPort }: HostPort): string {
   const at = hostIp === undefined ? '' : `${hostIp.includes(':') ? `[${hostIp}]` : hostIp}:`
   return `${at}${hostPort}/${protocol} -> ${containerPort}`
-}
-
-/** Whether an address of the pod is in the subnet. */
-export function isInSubnet(address: string, subnet: string): boolean {
-  const bits = subnet.slice(subnet.indexOf('/'))
-  return networkText(`${address}${bits}`) === networkText(subnet)
 }

@@ -93,14 +93,3 @@ function write(text: string): void {
     // The terminal is gone; the work continues.
   }
 }
-
-/** Rows of fewer than `most` columns, with breaks between words. */
-export function rowsOf(text: string, most: number): readonly string[] {
-  const rows: string[] = []
-  for (const word of text.split(' ')) {
-    const last = rows.at(-1)
-    if (last === undefined || last.length + word.length >= most - 1) rows.push(word)
-    else rows[rows.length - 1] = `${last} ${word}`
-  }
-  return rows
-}

@@ -4,7 +4,7 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Cri, openCri } from '../support/cri.ts'
 import { usualStateDir } from '../support/state-layout.ts'
 import { must } from './lab/calls.ts'
@@ -20,20 +20,22 @@ const script = (name: string) => fileURLToPath(new URL(`lab/${name}`, import.met
 
 interface Said {
   readonly findings: readonly { readonly id: string; readonly severity: string }[]
-  readonly runtimes: readonly { readonly confDir: string }[]
+  readonly uses: readonly { readonly runtime: string; readonly confDir: string }[]
   readonly exitCode: number
 }
 
-/** What is above a note, and the directories that runtimes use. A runtime sees a new file when it likes: doctor waits. */
-async function examined(lab: Lab) {
-  const { stdout, stderr } = await lab.run('/opt/cni/bin/trestle', ['doctor', '--wait', '30', '-o', 'json'])
-  const { findings, runtimes, exitCode } = JSON.parse(stdout || `{"findings":"${stderr}"}`) as Said
-  return {
-    exitCode,
-    found: findings.filter(({ severity }) => severity !== 'note'),
-    directories: runtimes.map(({ confDir }) => confDir),
-  }
-}
+/** Nothing above a note, and runtimes use these directories. A runtime sees a new file when it likes. */
+const isFine = (lab: Lab, directories: readonly string[]) =>
+  vi.waitFor(
+    async () => {
+      const { stdout, stderr } = await lab.run('/opt/cni/bin/trestle', ['doctor', '-o', 'json'])
+      const { findings, uses, exitCode } = JSON.parse(stdout || `{"findings":"${stderr}"}`) as Said
+      const found = findings.filter(({ severity }) => severity !== 'note')
+      const used = uses.filter(({ runtime }) => runtime !== 'no runtime found').map(({ confDir }) => confDir)
+      expect({ exitCode, found, used }).toEqual({ exitCode: 0, found: [], used: directories })
+    },
+    { timeout: 30_000, interval: 500 },
+  )
 
 describe.skipIf(missing.length > 0 || !isOurs)(
   'nothing is wrong on a node with containerd and',
@@ -61,11 +63,10 @@ describe.skipIf(missing.length > 0 || !isOurs)(
       const directory = join(lab.dir, 'root', conf)
       await writeFile(join(directory, 'new'), JSON.stringify(list))
       await rename(join(directory, 'new'), join(directory, '10-pods.conflist'))
-      expect(await examined(lab)).toMatchObject({ found: [] })
+      await isFine(lab, [conf])
       for (const name of ['one', 'two'])
         pods.push(await runPod(cri, { name, ...(name === 'one' ? { hostPort: 18081 } : {}) }))
     }
-    const fine = { exitCode: 0, found: [], directories: [conf] }
     const layout = (name: string, ...words: readonly string[]) =>
       must(lab, ['bash', script(`layouts/${name}.sh`), conf, bin, peers, ...words].join(' '))
 
@@ -73,7 +74,7 @@ describe.skipIf(missing.length > 0 || !isOurs)(
       const podcidr = ['10.80.0.0/24', 'fd00:10:80::/64']
       const plugin = { type: 'trestle', podcidr, capabilities: { portMappings: true } }
       await withPods({ cniVersion: '1.1.0', name: 'pods', plugins: [plugin] })
-      expect(await examined(lab)).toEqual(fine)
+      await isFine(lab, [conf])
     })
 
     it('the upstream chain', async () => {
@@ -81,22 +82,22 @@ describe.skipIf(missing.length > 0 || !isOurs)(
       const bridge = { type: 'bridge', bridge: 'cni0', isGateway: true, ipMasq: true, hairpinMode: true, ipam }
       const portmap = { type: 'portmap', capabilities: { portMappings: true } }
       await withPods({ cniVersion: '1.0.0', name: 'pods', plugins: [bridge, portmap, { type: 'firewall' }] })
-      expect(await examined(lab)).toEqual(fine)
+      await isFine(lab, [conf])
     })
 
     it("flannel's layout", async () => {
       await layout('flannel', '10.244')
-      expect(await examined(lab)).toEqual(fine)
+      await isFine(lab, [conf])
     })
 
     it("Calico's layout", async () => {
       await layout('calico')
-      expect(await examined(lab)).toEqual(fine)
+      await isFine(lab, [conf])
     })
 
     it("Cilium's layout", async () => {
       await layout('cilium', lab.dir)
-      expect(await examined(lab)).toEqual(fine)
+      await isFine(lab, [conf])
     })
   },
 )
@@ -115,7 +116,7 @@ describe.skipIf(missing.length > 0 || !isOurs)('nothing is wrong on a node', { t
   it('with nothing', async () => {
     lab = await openBareLab(await prepareLab({}))
     await withoutRuntime()
-    expect(await examined(lab)).toEqual({ exitCode: 0, found: [], directories: [] })
+    await isFine(lab, [])
   })
 
   it.skipIf(missingDocker.length > 0)('with Docker only', async () => {
@@ -123,13 +124,12 @@ describe.skipIf(missing.length > 0 || !isOurs)('nothing is wrong on a node', { t
     // As the package containerd.io has it (docker/containerd-packaging, common/containerd.toml).
     await withoutRuntime(`mkdir -p /etc/containerd; echo 'disabled_plugins = ["cri"]' >/etc/containerd/config.toml`)
     await must(lab, `bash ${script('docker-start.sh')} ${lab.dir}`)
-    expect(await examined(lab)).toEqual({ exitCode: 0, found: [], directories: [] })
+    await isFine(lab, [])
   })
 
   it("with k3s' layout", async () => {
     lab = await openBareLab(await prepareLab({}))
     await must(lab, `bash ${script('k3s-start.sh')} ${lab.dir} ${peers}`)
-    const directories = ['/var/lib/rancher/k3s/agent/etc/cni/net.d']
-    expect(await examined(lab)).toEqual({ exitCode: 0, found: [], directories })
+    await isFine(lab, ['/var/lib/rancher/k3s/agent/etc/cni/net.d'])
   })
 })

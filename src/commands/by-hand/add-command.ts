@@ -38,7 +38,7 @@ export const addCommand: Command = {
   },
   examples: [
     'trestle add pods web --port 8080:80',
-    'trestle add storage web --ifname net1 --ip 10.9.0.7',
+    'trestle add storage web --ifname net1 --mac 02:00:00:00:00:09',
     'trestle add --conf 10-new.conflist /run/netns/web -o json',
   ],
   run,

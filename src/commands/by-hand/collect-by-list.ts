@@ -78,8 +78,10 @@ function hasGc({ cniVersion, disableGc }: NetworkList): boolean {
 
 function endOf(list: NetworkList, count: number, isApplied: boolean): string {
   if (list.disableGc) return 'nothing is done: the network has disableGC'
-  const asked = hasGc(list) ? 'with GC of every plugin' : 'without GC of plugins, which came with CNI 1.1.0'
-  return isApplied ? `${count} removed, ${asked}` : `${count} to remove, ${asked} (--apply does it)`
+  if (!hasGc(list)) return `${count} ${isApplied ? 'removed' : 'to remove (--apply does it)'}; GC came with CNI 1.1.0`
+  return isApplied
+    ? `${count} removed, with GC of every plugin`
+    : `${count} to remove (--apply does it), and by GC of every plugin what else it knows`
 }
 
 function nameOf({ containerId, ifName, netns }: CachedAttachment): string {

@@ -2,8 +2,8 @@
 // The report for people: a line for each group, and below it the findings. A group without findings takes one line.
 
 import { oneLine } from '../../cni/errors.ts'
-import { counted, countOf, type Finding, findingText, type Look, painted } from '../findings.ts'
-import { rowsOf } from '../output.ts'
+import { counted, countOf, type Finding, findingText, painted } from '../findings.ts'
+import type { Output } from '../output.ts'
 import type { Probed } from '../probe/on-node.ts'
 import type { LoggedError } from './log.ts'
 import type { Group, Node, NotLooked } from './observed-node.ts'
@@ -21,31 +21,24 @@ export interface Report {
   readonly probe?: Probed | undefined
 }
 
-const nameWidth = 15
-const titleWidth = 11
-
-export function reportText(report: Report, look: Look): string {
-  const { node, selected, done, pod, log } = report
-  const head = node.configurations.map(({ who, confDir, file, network }) => {
-    const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
-    return rowsIn(oneLine(`${who}: ${confDir}: ${uses}`), 2, look.width)
+export function reportText(report: Report, look: Pick<Output, 'hasColour'>): string {
+  const { node, findings, notLooked, selected, done, pod, log } = report
+  const skipped = new Set(notLooked.map(({ group }) => group)).size
+  const more = skipped === 0 ? '' : `; ${skipped} of ${selected.length} groups skipped or incomplete`
+  const uses = node.configurations.map(({ who, confDir, file, network }) => {
+    return `${who}: ${confDir}: ${file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`}`
   })
-  const given = new Set<string>()
-  const groups = selected.map((group) => groupText(group, report, { ...look, given }))
-  const repairs = done.map((text) => `  ${oneLine(text)}\n`)
-  return [
-    ...head,
-    `pods of trestle: ${podsText(report)}\n\n`,
-    ...(pod === undefined ? [] : [podBlock(pod, log, look.width)]),
-    ...groups,
-    ...(repairs.length > 0 ? ['\n', ...repairs] : []),
-    `\n${countsText(report)}`,
-  ].join('')
-}
-
-/** A text broken between words, its further rows indented. */
-function rowsIn(text: string, indent: number, width: number): string {
-  return `${rowsOf(text, Math.max(40, width - indent)).join(`\n${' '.repeat(indent)}`)}\n`
+  const lines = [
+    ...uses,
+    `pods of trestle: ${podsText(report)}`,
+    '',
+    ...(pod === undefined ? [] : [...podLines(pod, log), '']),
+    ...selected.flatMap((group) => groupLines(group, report, look)),
+    ...(done.length > 0 ? ['', ...done.map((text) => `  ${text}`)] : []),
+    '',
+    `${countsOf(findings) || 'nothing found'}${more}`,
+  ]
+  return lines.map((line) => `${line}\n`).join('')
 }
 
 function podsText({ node, notLooked, findings }: Report): string {
@@ -59,54 +52,27 @@ function podsText({ node, notLooked, findings }: Report): string {
   return counts.join(', ') || (isUnknown || isLost ? 'not known' : 'none')
 }
 
-function podBlock(pod: PodFacts, log: readonly LoggedError[], width: number): string {
-  const { title, lines } = podLines(pod, log)
-  const indent = titleWidth + 2
-  let before = ''
-  const rows = lines.map(([name, text]) => {
-    const shown = name === before ? '' : name
-    before = name
-    return `  ${shown.padEnd(titleWidth)}${rowsIn(oneLine(text), indent, width)}`
-  })
-  return `${oneLine(title)}\n${rows.join('')}\n`
-}
-
-/** `given`: reasons that were printed above. */
-function groupText(group: Group, { findings, notLooked, probe }: Report, look: Look & { given: Set<string> }): string {
+function groupLines(group: Group, { findings, notLooked, probe }: Report, look: Pick<Output, 'hasColour'>) {
   const own = findings.filter((finding) => finding.group === group)
-  const texts = [countsOf(own)].filter((text) => text !== '').map((text) => painted(text, worstOf(own), look))
-  for (const { why } of notLooked.filter((each) => each.group === group)) {
-    texts.push(`${painted('not looked at', 'skip', look)}: ${look.given.has(why) ? 'as above' : oneLine(why)}`)
-    look.given.add(why)
-  }
   const steps = group === 'probe' ? (probe?.steps ?? []) : []
+  const texts = own.length === 0 ? [] : [countsOf(own)]
+  for (const { why } of notLooked.filter((each) => each.group === group)) {
+    texts.push(`${painted('not looked at', 'skip', look)}: ${oneLine(why)}`)
+  }
   // Its finding is that of the cause, in another group.
   const hasFailed = texts.length === 0 && steps.some(({ outcome }) => outcome === 'failed')
-  if (hasFailed) texts.push(painted('failed, by what stands above', 'error', look))
-  if (texts.length === 0) texts.push(painted('ok', 'ok', look))
+  if (hasFailed) texts.push('failed, by what stands above')
   const stepLines = steps.map(({ what, outcome, detail = '' }) => {
-    const as = outcome === 'ok' ? 'ok' : outcome === 'failed' ? 'error' : 'skip'
-    const why = outcome === 'skipped' ? `: ${detail}` : ''
-    return `  ${painted(outcome.padEnd(7), as, look)}  ${rowsIn(oneLine(`${what}${why}`), 11, look.width)}`
+    return `  ${outcome.padEnd(7)}  ${oneLine(`${what}${outcome === 'skipped' ? `: ${detail}` : ''}`)}`
   })
-  const head = `${group.padEnd(nameWidth)}${rowsIn(texts.join('; '), nameWidth, look.width)}`
-  return `${head}${stepLines.join('')}${own.map((finding) => findingText(finding, look)).join('')}`
-}
-
-const severities = ['error', 'warning', 'note'] as const
-
-function worstOf(findings: readonly Finding[]) {
-  return severities.find((severity) => countOf(findings, severity) > 0) ?? 'note'
+  const head = `${group.padEnd(15)}${texts.join('; ') || painted('ok', 'ok', look)}`
+  return [head, ...stepLines, ...own.map((finding) => findingText(finding, look).trimEnd())]
 }
 
 function countsOf(findings: readonly Finding[]): string {
-  const counts = severities.map((severity) => ({ severity, count: countOf(findings, severity) }))
+  const counts = (['error', 'warning', 'note'] as const).map((severity) => ({
+    severity,
+    count: countOf(findings, severity),
+  }))
   return counts.flatMap(({ severity, count }) => (count === 0 ? [] : [counted(count, severity)])).join(', ')
-}
-
-/** The last line: never silent on success. */
-function countsText({ findings, notLooked, selected }: Report): string {
-  const skipped = new Set(notLooked.map(({ group }) => group)).size
-  const more = skipped === 0 ? '' : `; ${skipped} of ${selected.length} groups skipped or incomplete`
-  return `${countsOf(findings) || 'nothing found'}${more}\n`
 }

@@ -82,9 +82,8 @@ async function run(input: Input): Promise<number> {
   const selection = readSelection(values)
   if (selection.groups.length === 0) throw new UsageError('nothing is left to look at: probe goes with --probe')
   const report = await withProgress(isJson, (progress) => examine(input, selection, progress))
-  const look = { hasColour: output.hasColour, width: process.stdout.columns ?? 120 }
   const code = exitCodeOf(report)
-  return print(input, { command: 'doctor', document: documentOf(report), text: reportText(report, look), code })
+  return print(input, { command: 'doctor', document: documentOf(report), text: reportText(report, output), code })
 }
 
 interface Selection {

@@ -3,13 +3,13 @@
 // lists them (libnftables-json(5)), with those of iptables-nft. A condition that cannot be decided lets an accept count,
 // and a drop not: a drop that is found is certain.
 
-import { includes, parseAddress, parsePrefix } from '../../cni/addresses.ts'
+import { firstOf, formatAddress, includes, parseAddress, parsePrefix, toCidr } from '../../cni/addresses.ts'
 import { isObject, type JsonObject } from '../../cni/json.ts'
 import { acceptMark, tableName } from '../../kernel/nft-table.ts'
 import { uplinkName } from '../../kernel/proc.ts'
 import type { Machine } from '../../process/machine.ts'
 import { type Finding, findingOf } from '../findings.ts'
-import { type Node, type PodNetwork, podOf } from './observed-node.ts'
+import type { Node, PodNetwork } from './observed-node.ts'
 
 /** TCP to port 443. `isMarked`: with the mark of what trestle accepts. */
 interface Packet {
@@ -22,6 +22,13 @@ interface Packet {
   readonly isMarked: boolean
 }
 
+/** A rule of nft, as JSON and as text. */
+interface Rule {
+  readonly chain: string
+  readonly expr: readonly JsonObject[]
+  readonly text: string
+}
+
 /** A base chain of a filter; `rules`: of all chains of its table, by name. */
 interface BaseChain {
   readonly family: string
@@ -29,96 +36,103 @@ interface BaseChain {
   readonly name: string
   readonly hook: string
   readonly drops: boolean
-  readonly rules: ReadonlyMap<string, readonly JsonObject[]>
+  readonly rules: ReadonlyMap<string, readonly Rule[]>
 }
 
 export async function checkFirewalls({ machine, networks }: Node): Promise<readonly Finding[]> {
   const found: Finding[] = []
   for (const chain of await foreignChains(machine)) {
-    for (const network of networks) found.push(...(await judge(chain, network, machine)))
+    for (const network of networks) found.push(...judge(chain, network))
   }
   return found
 }
+
+/** Where packets of pods pass on their way through the node or to it. */
+const hooks: readonly string[] = ['prerouting', 'forward', 'postrouting', 'input']
 
 /** Throws where nft fails. */
 async function foreignChains(machine: Machine): Promise<readonly BaseChain[]> {
-  const { code, stdout, stderr } = await machine.ask({ file: 'nft', args: ['-j', '-a', '-t', 'list', 'ruleset'] })
-  if (code !== 0) throw new Error(`nft cannot list the rules: ${stderr.trim()}`)
-  const { nftables = [] } = JSON.parse(stdout) as { nftables?: readonly Record<string, JsonObject>[] }
-  const rules = nftables.flatMap(({ rule }): readonly JsonObject[] => (rule === undefined ? [] : [rule]))
+  const list = async (...options: readonly string[]) => {
+    const { code, stdout, stderr } = await machine.ask({
+      file: 'nft',
+      args: [...options, '-a', '-t', 'list', 'ruleset'],
+    })
+    if (code !== 0) throw new Error(`nft cannot list the rules: ${stderr.trim()}`)
+    return stdout
+  }
+  const { nftables = [] } = JSON.parse(await list('-j')) as { nftables?: readonly Record<string, JsonObject>[] }
+  // The JSON has no text of a rule, of a condition of iptables only the name, and not every nft's the flags of a table.
+  const texts = new Map((await list()).split(/^(?=table )/m).map((text) => [text.split(' ', 3).join(' '), text]))
   const found: BaseChain[] = []
   for (const { chain } of nftables) {
-    if (chain?.['type'] !== 'filter' || !['ip', 'ip6', 'inet'].includes(String(chain['family']))) continue
-    const [family, table, name, hook] = ['family', 'table', 'name', 'hook'].map((key) => String(chain[key]))
+    const [family, table, name, hook] = ['family', 'table', 'name', 'hook'].map((key) =>
+      String(chain?.[key]),
+    ) as string[]
+    const text = texts.get(`table ${family} ${table}`) ?? ''
     if (family === undefined || table === undefined || name === undefined || hook === undefined) continue
+    const isOfPods = ['ip', 'ip6', 'inet'].includes(family) && hooks.includes(hook) && chain?.['type'] === 'filter'
     // firewalld answers for its own zones: `trestle explain` knows its refusals.
-    if (table === tableName || table === 'firewalld' || (await isDormant(machine, family, table))) continue
-    const own = rules.filter((rule) => rule['family'] === family && rule['table'] === table)
-    const byChain = Map.groupBy(own, (rule) => String(rule['chain']))
-    found.push({ family, table, name, hook, drops: chain['policy'] === 'drop', rules: byChain })
+    if (!isOfPods || [tableName, 'firewalld'].includes(table) || /^\tflags .*\bdormant\b/m.test(text)) continue
+    const own = nftables.flatMap(({ rule }): readonly Rule[] => {
+      if (rule?.['family'] !== family || rule['table'] !== table) return []
+      const line =
+        new RegExp(`^\\s*(.*) # handle ${rule['handle']}$`, 'm').exec(text)?.[1] ?? `handle ${rule['handle']}`
+      return [{ chain: String(rule['chain']), expr: rule['expr'] as readonly JsonObject[], text: line }]
+    })
+    const rules = Map.groupBy(own, (rule) => rule.chain)
+    found.push({ family, table, name, hook, drops: chain?.['policy'] === 'drop', rules })
   }
   return found
-}
-
-/** Not every nft has the flags of a table in its JSON. */
-async function isDormant(machine: Machine, family: string, table: string): Promise<boolean> {
-  const { stdout } = await machine.ask({ file: 'nft', args: ['-t', 'list', 'table', family, table] })
-  return /^\tflags .*\bdormant\b/m.test(stdout)
 }
 
 /** Addresses for documentation (RFC 5737, RFC 3849); no packet is sent. */
 const far = { 4: '203.0.113.77', 6: '2001:db8:ffff::77' } as const
 
 /** At most one finding for a chain and a network. In the input hook it is a note, as a firewall of a node has reasons. */
-async function judge(chain: BaseChain, network: PodNetwork, machine: Machine): Promise<readonly Finding[]> {
+function judge(chain: BaseChain, network: PodNetwork): readonly Finding[] {
   const [link] = network.links
-  const isInput = chain.hook === 'input'
+  const { hook } = chain
   // The first ADD puts its accept there.
-  const isToCome = chain.hook === 'forward' && network.accepts && !network.isSetUp
-  if (link === undefined || isToCome || chain.hook === 'output') return []
+  const isToCome = hook === 'forward' && network.accepts && !network.isSetUp
+  if (link === undefined || isToCome) return []
   const outside = uplinkName() ?? 'uplink'
   for (const subnet of network.subnets) {
-    const pod = podOf(subnet)
+    const [gateway, pod] = [addressIn(subnet, 1n), addressIn(subnet, 2n)]
     const family = subnet.includes(':') ? 6 : 4
-    if (pod === undefined || (chain.family !== 'inet' && (chain.family === 'ip6') !== (family === 6))) continue
+    if (chain.family !== 'inet' && (chain.family === 'ip6') !== (family === 6)) continue
     const common = { family, isMarked: network.accepts } as const
     const sent: Packet = { ...common, in: link, out: outside, from: pod, to: far[family], state: 'new' }
     const answer: Packet = { ...common, in: outside, out: link, from: far[family], to: pod, state: 'established' }
-    const toNode: Packet = { ...sent, out: '', to: subnet.replace(/\/.*/, '') }
-    for (const packet of isInput ? [toNode] : [sent, answer]) {
-      const drop = dropOf(chain, packet)
-      if (drop === undefined) continue
-      const by = drop === 'policy' ? 'its policy' : await textOf(drop, machine)
-      const what = isInput ? 'what pods open to the node, from' : `packets ${packet === sent ? 'from' : 'to'} pods of`
-      const message = `nft chain ${chain.family} ${chain.table} ${chain.name} drops ${what} ${subnet}, by ${by}`
-      return [findingOf({ id: isInput ? 'node-firewall' : 'firewall-drops', on: `network ${network.name}`, message })]
+    // Before its way is chosen, an answer may still have the address of the node.
+    const packets = { input: [{ ...sent, out: '', to: gateway }], prerouting: [sent] }[hook] ?? [sent, answer]
+    for (const packet of packets) {
+      const drop = follow(chain, chain.name, packet, 0)
+      if (drop === 'accepted' || (drop === 'through' && !chain.drops)) continue
+      const counted = / ?counter packets \d+ bytes \d+/
+      const by =
+        drop === 'through' ? 'its policy' : `\`${drop.text.replace(counted, '').trim()}\` of chain ${drop.chain}`
+      const ofPods = `pods of ${subnet}`
+      const forwarded = packet === answer ? `packets to ${ofPods}` : `packets from ${ofPods}`
+      const what = hook === 'input' ? `what ${ofPods} open to the node` : forwarded
+      const message = `nft chain ${chain.family} ${chain.table} ${chain.name} drops ${what}, by ${by}`
+      const id = hook === 'input' ? 'node-firewall' : 'firewall-drops'
+      return [findingOf({ id, on: `network ${network.name}`, message })]
     }
   }
   return []
 }
 
-/** nft's JSON has no text of a rule. */
-async function textOf({ family, table, chain, handle }: JsonObject, machine: Machine): Promise<string> {
-  const args = ['-a', 'list', 'chain', String(family), String(table), String(chain)]
-  const { stdout } = await machine.ask({ file: 'nft', args })
-  const line = stdout.split('\n').find((each) => each.endsWith(` # handle ${handle}`)) ?? `handle ${handle}`
-  const text = line.replace(/ # handle \d+$/, '').replace(/ counter packets \d+ bytes \d+/, '')
-  return `\`${text.trim()}\` of chain ${chain}`
-}
-
-type Drop = JsonObject | 'policy'
-
-function dropOf(chain: BaseChain, packet: Packet): Drop | undefined {
-  const outcome = follow(chain, chain.name, packet, 0)
-  if (typeof outcome === 'object') return outcome
-  return outcome === 'through' && chain.drops ? 'policy' : undefined
+/** An address of the range: the second is likely the gateway's, the third a pod's. */
+function addressIn(subnet: string, at: bigint): string {
+  const { family, value } = firstOf(toCidr(subnet))
+  return formatAddress({ family, value: value + at })
 }
 
 /** Deeper than any firewall that ends. */
 const deepest = 16
 
 /** The rule that drops the packet, or what becomes of it. */
-function follow(chain: BaseChain, name: string, packet: Packet, depth: number): JsonObject | 'accepted' | 'through' {
+function follow(chain: BaseChain, name: string, packet: Packet, depth: number): Rule | 'accepted' | 'through' {
   // After a return that may have happened, a drop is not certain.
   let hasReturned = false
   for (const rule of depth > deepest ? [] : (chain.rules.get(name) ?? [])) {
@@ -138,39 +152,61 @@ function follow(chain: BaseChain, name: string, packet: Packet, depth: number): 
 
 type Matches = 'yes' | 'no' | 'maybe'
 
-interface Rule {
-  readonly verdict: 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'none'
-  readonly target?: string
-  readonly matches: Matches
-}
-
-function readRule({ expr }: JsonObject, packet: Packet): Rule {
-  let verdict: Rule['verdict'] = 'none'
+/** What a rule does with the packet. A queue may do anything: it counts as an accept. */
+function readRule({ expr, text }: Rule, packet: Packet) {
+  let verdict: 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'none' = 'none'
   let target: string | undefined
   const parts: Matches[] = []
-  for (const [key, value] of (expr as readonly JsonObject[]).flatMap((each) => Object.entries(each))) {
+  for (const [key, value] of expr.flatMap((each) => Object.entries(each))) {
     const fields = isObject(value) ? value : {}
-    if (key === 'match') parts.push(conditionMatches(fields, packet))
-    else if (key === 'accept' || key === 'drop' || key === 'return') verdict = key
-    else if (key === 'reject') verdict = 'drop'
-    else if (key === 'jump' || key === 'goto') {
-      verdict = key
-      target = String(fields['target'])
-    } else if (key === 'vmap') {
-      verdict = 'accept'
-      parts.push(mapAccepts(fields, packet))
-    } else if (key === 'xt' && fields['type'] === 'target') verdict = fields['name'] === 'REJECT' ? 'drop' : verdict
-    else if (key === 'xt') parts.push(extensionMatches(fields['name'], packet))
-    else if (key !== 'counter' && key !== 'log') parts.push('maybe')
+    const name = key === 'xt' ? `${fields['type']} ${fields['name']}` : key
+    switch (name) {
+      case 'match':
+        parts.push(conditionMatches(fields, packet))
+        break
+      case 'accept':
+      case 'drop':
+      case 'return':
+        verdict = name
+        break
+      case 'reject':
+      case 'target REJECT':
+        verdict = 'drop'
+        break
+      case 'queue':
+      case 'target NFQUEUE':
+        verdict = 'accept'
+        break
+      case 'jump':
+      case 'goto':
+        verdict = name
+        target = String(fields['target'])
+        break
+      case 'vmap':
+        verdict = 'accept'
+        parts.push(mapAccepts(fields, packet))
+        break
+      case 'match conntrack':
+      case 'match state':
+        parts.push(stateMatches(text, packet))
+        break
+      case 'counter':
+      case 'log':
+      case 'match comment':
+        break
+      default:
+        if (!name.startsWith('target ')) parts.push('maybe')
+    }
   }
-  const matches = parts.includes('no') ? 'no' : parts.includes('maybe') ? 'maybe' : 'yes'
-  return { verdict, matches, ...(target === undefined ? {} : { target }) }
+  const matches: Matches = parts.includes('no') ? 'no' : parts.includes('maybe') ? 'maybe' : 'yes'
+  return { verdict, target, matches }
 }
 
-/** Of a condition of iptables nft knows the name alone; most rules about a connection's state mean an established one. */
-function extensionMatches(name: unknown, { state }: Packet): Matches {
-  if (name === 'comment') return 'yes'
-  return name === 'conntrack' || name === 'state' ? (state === 'new' ? 'no' : 'maybe') : 'maybe'
+/** A state of a connection, which nft prints of a rule of iptables as its own. */
+function stateMatches(text: string, { state }: Packet): Matches {
+  const [, not, states] = /\bct state (! |!= )?([\w,]+)/.exec(text) ?? []
+  if (states === undefined) return 'maybe'
+  return states.split(',').includes(state) === (not === undefined) ? 'yes' : 'no'
 }
 
 /** Whether a verdict map accepts the packet; what else it may do with it is not followed. */
@@ -194,9 +230,9 @@ function conditionMatches({ op, left, right }: JsonObject, packet: Packet): Matc
 }
 
 function hasField({ payload }: JsonObject, { family }: Packet): boolean {
-  const protocol = isObject(payload) ? payload['protocol'] : 'tcp'
+  const protocol = String(isObject(payload) ? payload['protocol'] : 'tcp')
   if (protocol === 'ip' || protocol === 'ip6') return (protocol === 'ip6') === (family === 6)
-  return protocol === 'tcp' || protocol === 'th'
+  return !['udp', 'icmp', 'icmpv6', 'sctp'].includes(protocol)
 }
 
 function valueMatches(left: JsonObject, value: unknown, packet: Packet): Matches {

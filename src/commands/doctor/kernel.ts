@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings and routes of the kernel that cut pods off.
 
-import { basename } from 'node:path'
 import { asPrefix, bareAddress, bitsOf, familyOf, overlaps, parseCidr, toCidr } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { readSysctl } from '../../kernel/proc.ts'
 import { namesIn } from '../../state/files.ts'
 import { type Finding, findingOf } from '../findings.ts'
 import { textIfThere } from '../if-there.ts'
-import { few, type Node, type PodNetwork, podText, shellWord } from './observed-node.ts'
+import { few, type Node, type PodNetwork, podText } from './observed-node.ts'
 
 export async function checkKernel(node: Node): Promise<readonly Finding[]> {
   const used = node.networks.filter(({ isSetUp }) => isSetUp)
@@ -49,7 +48,8 @@ function forwarding(networks: readonly PodNetwork[], isOurs: boolean): readonly 
     }
     const kept = settingAtStart(key)
     if (kept?.value !== '0') continue
-    const run = `printf '%s\\n' '${key} = 1' >>${shellWord(fileBehind(kept.file))}`
+    const behind = kept.file === lastFile ? lastFile : '/etc/sysctl.d/zz-pod-network.conf'
+    const run = `printf '%s\\n' '${key} = 1' >>${behind}`
     found.push(findingOf({ id: 'forwarding-reverts', on: kept.file, message: `it says ${kept.key} = 0`, run }))
   }
   return found
@@ -81,13 +81,6 @@ function settingAtStart(key: string): { key: string; value: string; file: string
     }
   }
   return found
-}
-
-/** A file that is read after this one. */
-function fileBehind(file: string): string {
-  const own = '99-zz-pod-network.conf'
-  if (file === lastFile) return lastFile
-  return `/etc/sysctl.d/${basename(file) < own ? own : basename(file).replace(/\.conf$/, '.pod-network.conf')}`
 }
 
 function ipv6Off(networks: readonly PodNetwork[]): readonly Finding[] {

@@ -81,13 +81,10 @@ async function readLog({ machine, options: { logFile } }: Node, nowMs: number): 
   return found
 }
 
-/** RFC 3339; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in local time without a year. */
+/** RFC 3339; else klog (`E1122 19:48:41.914392`), in local time without a year. */
 function timeIn(text: string, nowMs: number): number | undefined {
   const [full] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
-  const [, month, day, clock] =
-    /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??
-    /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
-    []
+  const [, month, day, clock] = /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ?? []
   const year = new Date(nowMs).getFullYear()
   const inYear = (of: number) => Date.parse(full ?? `${month} ${day} ${of} ${clock}`)
   const time = inYear(year) > nowMs + 24 * hourMs ? inYear(year - 1) : inYear(year)

@@ -4,7 +4,6 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { firstOf, formatAddress, parseCidr } from '../../cni/addresses.ts'
 import { lookUp } from '../../cni/json.ts'
 import { lookAtHost } from '../../kernel/look.ts'
 import { netnsState } from '../../kernel/netns.ts'
@@ -203,14 +202,6 @@ function networksToCome(
     found.push({ name: network, subnets, links, bridges: links, accepts, isSetUp })
   }
   return found
-}
-
-/** A likely pod address of the range: the third, behind the gateway. */
-export function podOf(subnet: string): string | undefined {
-  const cidr = parseCidr(subnet)
-  if (cidr === undefined) return undefined
-  const { family, value } = firstOf(cidr)
-  return formatAddress({ family, value: value + 2n })
 }
 
 /** The pod of a record in words. */

@@ -36,7 +36,7 @@ export async function checkNetwork(node: Node): Promise<readonly Finding[]> {
   const ends = lost.map(({ spec }) => `${spec?.host?.name} `)
   // Forwarding is a finding of the kernel, and a link that is lost one of its own.
   const isOther = (text: string) =>
-    accepts.includes(text) || /ip_forward|all\/forwarding/.test(text) || ends.some((end) => text.startsWith(end))
+    accepts.includes(text) || /ip_forward|all[./]forwarding/.test(text) || ends.some((end) => text.startsWith(end))
   const differences = missing.filter((text) => !isOther(text))
   if (differences.length > 0)
     found.push(findingOf({ id: 'network-differs', on: 'this node', message: few(differences) }))
@@ -46,7 +46,7 @@ export async function checkNetwork(node: Node): Promise<readonly Finding[]> {
     found.push(findingOf({ id: 'interface-lost', ...about, ...again(record) }))
   }
   const rest = node.records.filter((record) => !lost.some((other) => isSameRecord(other, record)))
-  return [...found, ...(await insidePods(rest, node)), ...mtus(node), ...partial(node)]
+  return [...found, ...(await insidePods(rest, node)), ...mtus(node)]
 }
 
 /** kubelet makes a stopped sandbox again, and the pod stays. */
@@ -114,12 +114,6 @@ function mtus({ records }: Node): readonly Finding[] {
   const largest = Math.max(...larger.map(({ spec }) => spec?.pod?.mtu ?? 0))
   const message = `pods have an MTU of up to ${largest} bytes, the way out one of ${most}`
   return [findingOf({ id: 'mtu-larger', on: few(larger.map(podText)), message })]
-}
-
-/** Records that were found again, without their namespace. */
-function partial({ records }: Node): readonly Finding[] {
-  const found = records.filter(({ netns }) => netns.path === '')
-  return found.length === 0 ? [] : [findingOf({ id: 'record-partial', on: 'pods', message: few(found.map(podText)) })]
 }
 
 /** Pods of other plugins are not compared: the report says so, so that it is no all-clear. */

@@ -71,8 +71,8 @@ function explainCode(number: number, out: Out): number {
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, own, errors, known, program } = found
-  const more = { recognised: known, program }
+  const { codes, own, errors, known } = found
+  const more = { recognised: known }
   const isUnknownWord = isEmpty(found) && !/\s/.test(text)
   const code = isEmpty(found) ? exitCode.findings : exitCode.fine
   return answer(

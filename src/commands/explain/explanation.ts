@@ -66,12 +66,8 @@ export function recognisedText(found: Recognised): string {
     ...after.map(({ id, meaning }) => `said after it, while cleaning up: ${id}: ${meaning}\n`),
     line('recognised', known.map(quoted).join(', ')),
   ]
-  if (blocks.length === 0) blocks.push(unknownText(found))
+  if (blocks.length === 0) blocks.push('not known here\n')
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
-}
-
-function unknownText({ program }: Recognised): string {
-  return program === undefined ? 'not known here\n' : `not known here; it is of ${program}: its log tells more\n`
 }
 
 function line(title: string, text: string): string {

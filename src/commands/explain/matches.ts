@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The errors of other programs in a text, with their positions.
 
-import { diagnosis, type KnownError, patterns } from '../../catalogue/diagnosis.ts'
+import { diagnosis, type KnownError, wordings } from '../../catalogue/diagnosis.ts'
 
 /** A place in a text: [from, to). */
 export interface Span {
@@ -47,7 +47,7 @@ let compiled: readonly Compiled[] | undefined
 function errors(): readonly Compiled[] {
   const compile = (source: string | undefined, flags: string) =>
     source === undefined ? undefined : new RegExp(source, flags)
-  compiled ??= patterns().wordings.map(({ id, pattern, retold, unless }) => {
+  compiled ??= wordings().map(({ id, pattern, retold, unless }) => {
     const known = diagnosis(id) as KnownError
     return { known, pattern: new RegExp(pattern, 'gi'), retold: compile(retold, 'gi'), unless: compile(unless, 'i') }
   })

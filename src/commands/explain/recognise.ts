@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes.
 
-import {
-  type Diagnosis,
-  diagnoses,
-  diagnosis,
-  isErrorId,
-  type KnownError,
-  patterns,
-} from '../../catalogue/diagnosis.ts'
+import { type Diagnosis, diagnoses, diagnosis, isErrorId, type KnownError } from '../../catalogue/diagnosis.ts'
 import { Code } from '../../cni/errors.ts'
 import { distance, type Match, matchesIn, type Span, wordsOf } from './matches.ts'
 
@@ -27,8 +20,6 @@ export interface Recognised {
   /** Diagnoses of trestle's ids in the text; their codes are among `codes`. */
   readonly own: readonly Diagnosis[]
   readonly known: readonly string[]
-  /** Without a known error: the innermost plugin, or the program that printed the text. */
-  readonly program: string | undefined
 }
 
 export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'codes' | 'own'>): boolean {
@@ -48,10 +39,7 @@ export function recognise(pasted: string): Recognised {
   const known = [...errors, ...own].map(({ said }) => said)
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes().filter(({ code }) => numbers.includes(code))
-  const found = { errors, codes, own: ownIds, known: [...new Set(known)] }
-  if (!isEmpty(found)) return { ...found, program: undefined }
-  const speaker = speakerOf(text)
-  return { ...found, program: speaker === undefined ? programOf(text) : `plugin ${speaker}` }
+  return { errors, codes, own: ownIds, known: [...new Set(known)] }
 }
 
 /**
@@ -133,16 +121,6 @@ function numbersIn(text: string): readonly (OwnWords & { readonly code: number }
     ? /(?:"code":|^[ \t]*code:?)\s*(\d{1,3})\b/gm
     : /^[ \t]*code:?\s*(\d{1,3})\b/gm
   return [...text.matchAll(pattern)].map((match) => ({ code: Number(match[1]), ids: [], ...wordsOf(match) }))
-}
-
-/** The first program in a text, of the programs whose errors the catalogue omits. */
-function programOf(text: string): string | undefined {
-  const lower = text.toLowerCase()
-  const found = patterns().programs.flatMap(({ program, words }) => {
-    const places = words.map((word) => lower.indexOf(word.toLowerCase())).filter((at) => at >= 0)
-    return places.length === 0 ? [] : [{ program, at: Math.min(...places) }]
-  })
-  return found.toSorted((a, b) => a.at - b.at)[0]?.program
 }
 
 // trestle's own codes and ids (src/catalogue/errors.yaml).

@@ -100,11 +100,12 @@ function programProblem({ types, list }: FileLint, programs: Programs): string |
 function unused(directory: string, files: readonly Candidate[], { containerd, crio }: Prediction): readonly Finding[] {
   const valid = files.filter(({ problem }) => problem === undefined)
   const found: Finding[] = []
-  for (const [at, { name, network }] of valid.entries()) {
+  for (const [at, { name, network, programProblem }] of valid.entries()) {
     const file = join(directory, name)
     const same = valid.slice(0, at).find((other) => network !== '' && other.network === network)
-    if (name !== containerd.file && name !== crio.file) {
-      const message = `${files[0]?.name} is before it in the order of names`
+    // What CRI-O skips is told with its reason.
+    if (name !== containerd.file && name !== crio.file && programProblem === undefined) {
+      const message = `${containerd.file ?? crio.file ?? files[0]?.name} is before it in the order of names`
       found.push(findingIn(file, { id: 'sorted-later', message }))
     }
     if (same !== undefined) {

@@ -129,7 +129,7 @@ function report(input: Input, { files, findings, directories, couldNotLook, node
   const [first] = directories
   const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
   const document = { files, findings, ...predicted, node, counts: { errors, warnings, notes } }
-  const texts = findings.map((finding) => findingText(finding, { ...output, width: Number.POSITIVE_INFINITY }))
+  const texts = findings.map((finding) => findingText(finding, output))
   if (node.length > 0) texts.push(node.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join(''))
   for (const { directory, prediction, readers } of directories) {
     const names = readers.map(({ runtime }) => runtime)

@@ -4,9 +4,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { familyOf } from '../../cni/addresses.ts'
 import { asObject, lookUp } from '../../cni/json.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { nowMs } from '../../process/clock.ts'
@@ -113,23 +111,13 @@ async function reachSteps(trial: Trial): Promise<readonly Step[]> {
   ])
 }
 
+/** At the gateway, which is an address of the node. */
 function portProbes({ hostPort }: Trial, from: Pod, to: Pod): readonly Probe[] {
   if (hostPort === undefined) return []
-  return ([4, 6] as const).flatMap((family) => {
-    const gateway = to.gateways.find((each) => familyOf(each) === family)
-    const address = addressOf(from, family) && (nodeAddress(family, to.gateways) ?? gateway)
-    if (address === undefined) return []
-    const ofPod = hostPortProbe(address, hostPort, to, from.label, from.attachment.netns)
-    return [hostPortProbe(address, hostPort, to, 'the node'), ofPod]
-  })
-}
-
-/** An address of the node that pods may call; undefined if the node has none. */
-function nodeAddress(family: 4 | 6, notThese: readonly string[]): string | undefined {
-  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
-  return all.find(({ address, internal }) => {
-    return !internal && familyOf(address) === family && !/^fe[89ab]/i.test(address) && !notThese.includes(address)
-  })?.address
+  return to.gateways.flatMap((address) => [
+    hostPortProbe(address, hostPort, to, 'the node'),
+    hostPortProbe(address, hostPort, to, from.label, from.attachment.netns),
+  ])
 }
 
 /** The gateway of the node's default route, where it answers the pings of the node. */

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a record, its own or one that somebody sent: nothing in it is trusted, and a part of one is refused.
 
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { type CniError, oneLine } from '../../cni/errors.ts'
 import { parseObject } from '../../cni/json.ts'
 import { recordKeyOf } from '../../recording/record-settings.ts'
 import { type Kept, keptRecords } from '../../recording/ring.ts'
 import { stateRoot } from '../../state/layout.ts'
 import { failureOf } from '../failure.ts'
-import { unreadable } from '../input-file.ts'
+import { readInputText } from '../input-file.ts'
 import type { Output } from '../output.ts'
 import { isOwnType } from '../own-type.ts'
 import {
@@ -89,7 +88,9 @@ function* readable(kept: readonly Kept[], problems: Error[]): Generator<CallReco
 
 /** The record in a file. Throws CniError 5 for an unreadable file, 6 for a text that is no whole record. */
 export function readRecord(path: string): CallRecord {
-  const text = textOf(path)
+  const text = readInputText(path)
+  if (text.length > mostBytes)
+    throw refused(path, `it has ${text.length} characters, and a record ${mostBytes} at most`)
   const lines = text.split('\n')
   // Each line ends with a line break, so that the last part is empty.
   if (lines.pop() !== '') throw refused(path, `it is cut off in line ${lines.length + 1}`)
@@ -125,24 +126,6 @@ function lineOf(path: string, line: string, at: number): Line {
   if (success) return data
   const place = error.issues[0]?.path.join('.') ?? ''
   throw refused(path, `line ${at + 1} is none of a record${place === '' ? '' : ` (${place})`}`)
-}
-
-function textOf(path: string): string {
-  let fd: number
-  try {
-    // A pipe without a writer must not hold up a person.
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  } catch (cause) {
-    throw unreadable(path, cause)
-  }
-  try {
-    const stat = fstatSync(fd)
-    if (!stat.isFile()) throw refused(path, 'it is no file')
-    if (stat.size > mostBytes) throw refused(path, `it has ${stat.size} bytes, and a record has ${mostBytes} at most`)
-    return readFileSync(fd, 'utf8')
-  } finally {
-    closeSync(fd)
-  }
 }
 
 function refused(path: string, why: string): CniError {

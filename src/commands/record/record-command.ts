@@ -34,7 +34,6 @@ export const recordCommand: Command = {
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'NAME', help: 'on: calls of this network or pod (NAME or NAMESPACE/NAME) only' },
-    keep: { type: 'string', value: 'N', help: 'on: keep N calls of each verb; default: 100' },
   },
   examples: ['trestle record on --only shop/web', 'trestle record list', 'trestle record show', 'trestle record off'],
   run,
@@ -44,7 +43,7 @@ function run(input: Input): number {
   const [action = 'list', id] = input.words
   if (id !== undefined && action !== 'show') throw new UsageError(`unexpected argument "${id}"`)
   requireRoot('record', 'records of calls are files that only root may read')
-  requireRead(input, action, action === 'on' ? ['only', 'keep'] : [])
+  requireRead(input, action, action === 'on' ? ['only'] : [])
   switch (action as (typeof actions)[number]) {
     case 'on':
     case 'off':
@@ -61,10 +60,9 @@ function run(input: Input): number {
 }
 
 function switchRecord(input: Input, isOn: boolean): number {
-  const { only, keep } = input.values
+  const { only } = input.values
   if (only === '') throw new UsageError('--only: name a network or a pod')
-  if (typeof keep === 'string' && !/^[1-9]\d{0,4}$/.test(keep)) throw new UsageError(`--keep ${keep}: use a number`)
-  const settings = defined({ only, keep: keep === undefined ? undefined : Number(keep) }) as Settings
+  const settings = defined({ only }) as Settings
   writeSwitch(isOn ? settings : undefined)
   const whose = only === undefined ? 'each call' : `calls of ${String(only)}`
   const text = isOn

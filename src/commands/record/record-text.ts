@@ -32,20 +32,21 @@ export function callText(record: CallRecord): string {
 /** Everything that a record has. */
 export function wholeText(record: CallRecord): string {
   const { call, result, executions, path } = record
-  const environment = Object.entries(call.env)
-    .map(([name, value]) => `${name}=${value}`)
-    .toSorted()
+  const environment = Object.entries(call.env).map(([name, value]) => `${name}=${value}`)
   if (call.otherEnv.length > 0) environment.push(`and, by name only: ${call.otherEnv.join(' ')}`)
-  const blocks = [
-    callText(record),
-    titled('environment', environment.join('\n')),
-    titled('standard input', call.stdin ?? 'was not read'),
-    titled('standard output', result.stdout),
-    titled('standard error', result.stderr),
-    ...executions.map(executionText),
-    `file: ${path}\n`,
+  const texts: (readonly [title: string, text: string | undefined])[] = [
+    ['environment', environment.toSorted().join('\n')],
+    ['standard input', call.stdin ?? 'was not read'],
+    ['standard output', result.stdout],
+    ['standard error', result.stderr],
   ]
-  return blocks.filter((text) => text !== '').join('\n')
+  for (const each of executions) {
+    texts.push([executionTitle({ ...each, stderr: undefined }), each.stdin ?? ''])
+    texts.push(['prints', each.stdout], ['says', each.stderr])
+  }
+  const blocks = texts.filter(([, text]) => text !== undefined && text !== '')
+  const indented = blocks.map(([title, text = '']) => `${title}:\n${text.trimEnd().replace(/^/gm, '  ')}\n`)
+  return [callText(record), ...indented, `file: ${path}\n`].join('\n')
 }
 
 /** How the call ended. */
@@ -96,25 +97,6 @@ function executionTitle({ argv, ms, exit, signal, failure, stderr, netns }: Exec
   return `${argv.join(' ').slice(0, 120)} (${ms === undefined ? '' : `${ms} ms, `}${end}${where})${said}`
 }
 
-function executionText(execution: ExecLine): string {
-  const { stdin, stdout, stderr } = execution
-  const texts = [
-    ['reads', stdin],
-    ['prints', stdout],
-    ['says', stderr],
-  ] as const
-  const parts = texts.flatMap(([word, text]) => (text === undefined ? [] : [`${word}:\n${indented(text, 4)}`]))
-  return `${executionTitle({ ...execution, stderr: undefined })}\n${parts.map((part) => `  ${part}`).join('')}`
-}
-
 function block(title: string, lines: readonly string[]): string {
   return lines.map((line, at) => `  ${(at === 0 ? `${title}:` : '').padEnd(8)} ${line}\n`).join('')
-}
-
-function titled(title: string, text: string | undefined): string {
-  return text === undefined || text === '' ? '' : `${title}:\n${indented(text, 2)}`
-}
-
-function indented(text: string, by: number): string {
-  return `${text.trimEnd().replace(/^/gm, ' '.repeat(by))}\n`
 }

@@ -29,8 +29,8 @@ export async function askSocket(socket: string, timeoutMs: number): Promise<Sock
   const { openRuntime } = await import('./cri.ts')
   const runtime = openRuntime(socket, timeoutMs)
   try {
-    const { runtimeName } = await runtime.call('cri', 'Version')
-    const { status, info } = await runtime.call('cri', 'Status', { verbose: true })
+    const { runtimeName } = await runtime.call('Version')
+    const { status, info } = await runtime.call('Status', { verbose: true })
     const ready = status?.conditions.find(({ type }) => type === 'NetworkReady')
     const notReady = ready?.status === false ? { notReady: ready.message || ready.reason } : {}
     const isCrio = runtimeName === 'cri-o'

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client for a container runtime's socket: gRPC over a unix socket, one deadline a call. Field numbers: k8s.io/cri-api
-// pkg/apis/runtime/v1/api.proto; github.com/containerd/containerd/api, services/{namespaces,containers,tasks}/v1.
+// pkg/apis/runtime/v1/api.proto.
 
-import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { fromJSON, type MethodDefinition } from '@grpc/proto-loader'
 
 const field = (type: string, id: number) => ({ type, id })
@@ -33,36 +33,9 @@ const criV1 = {
   Names: message({ name: field('string', 1), namespace: field('string', 3) }),
 }
 
-/** containerd's own lists, each of entries with one name. */
-function listOf(service: string, items: string, nameField: string, id: number) {
-  return namespace({
-    v1: namespace({
-      [service]: { methods: { List: method('List') } },
-      ListRequest: message({}),
-      ListResponse: message({ [items]: list('Entry', 1) }),
-      Entry: message({ [nameField]: field('string', id) }),
-    }),
-  })
-}
-
-const api = namespace({
-  runtime: namespace({ v1: namespace(criV1) }),
-  containerd: namespace({
-    services: namespace({
-      namespaces: listOf('Namespaces', 'namespaces', 'name', 1),
-      containers: listOf('Containers', 'containers', 'id', 1),
-      tasks: listOf('Tasks', 'tasks', 'containerId', 1),
-    }),
-  }),
-})
+const api = namespace({ runtime: namespace({ v1: namespace(criV1) }) })
 const definition = fromJSON(api as Parameters<typeof fromJSON>[0], { defaults: true })
-
-const services = {
-  cri: 'runtime.v1.RuntimeService',
-  namespaces: 'containerd.services.namespaces.v1.Namespaces',
-  containers: 'containerd.services.containers.v1.Containers',
-  tasks: 'containerd.services.tasks.v1.Tasks',
-} as const
+const methods = definition['runtime.v1.RuntimeService'] as Readonly<Record<string, MethodDefinition<object, object>>>
 
 /** PodSandboxState, SANDBOX_READY. */
 export const sandboxReady = 0
@@ -80,11 +53,6 @@ interface Answers {
       readonly metadata: { readonly name: string; readonly namespace: string } | null
       readonly state: number
     }[]
-  }
-  readonly List: {
-    readonly namespaces?: readonly { readonly name: string }[]
-    readonly containers?: readonly { readonly id: string }[]
-    readonly tasks?: readonly { readonly containerId: string }[]
   }
 }
 
@@ -117,30 +85,14 @@ export function openRuntime(socket: string, timeoutMs: number) {
     'grpc.max_receive_message_length': 16 * 1024 * 1024, // what kubelet uses, remote_runtime.go maxMsgSize
   })
   /** One call. Throws CriError when the runtime refuses, or does not answer in time. */
-  const call = <M extends keyof Answers>(
-    service: keyof typeof services,
-    name: M,
-    request: object = {},
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<Answers[M]> => {
-    const methods = definition[services[service]] as Readonly<Record<string, MethodDefinition<object, object>>>
+  const call = <M extends keyof Answers>(name: M, request: object = {}): Promise<Answers[M]> => {
     const { path, requestSerialize, responseDeserialize } = methods[name] as MethodDefinition<object, object>
-    const metadata = new Metadata()
-    for (const [key, value] of Object.entries(headers)) metadata.set(key, value)
+    const options = { deadline: Date.now() + timeoutMs }
     return new Promise((resolve, reject) => {
-      const options = { deadline: Date.now() + timeoutMs }
-      client.makeUnaryRequest(
-        path,
-        requestSerialize,
-        responseDeserialize,
-        request,
-        metadata,
-        options,
-        (error, answer) => {
-          if (error) reject(new CriError(path, socket, error))
-          else resolve(answer as Answers[M])
-        },
-      )
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (error, answer) => {
+        if (error) reject(new CriError(path, socket, error))
+        else resolve(answer as Answers[M])
+      })
     })
   }
   return { call, close: () => client.close() }

@@ -80,7 +80,7 @@ it('mends its own rules, links, reservations and forwarding, and leaves what oth
   const other = `s/"containerId":"[^"]*"/"containerId":"gone"/g; s/"bootId":"[^"]*"/"bootId":"before"/`
   done(`sed '${other}' ${stateOf(node, 'pods').finished('a')} >${leaked}`)
   const broken = node.doctor().ids
-  expect(broken).toEqual(expect.arrayContaining(['rules-missing', 'bridge-differs', 'forwarding-off']))
+  expect(broken).toEqual(expect.arrayContaining(['network-differs', 'forwarding-off']))
   expect(broken).toContain('reservations-leaked')
   const { findings, called } = fixed()
   const left = findings.filter(({ severity }) => severity !== 'note').map(({ id }) => id)

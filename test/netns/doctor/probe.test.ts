@@ -9,7 +9,6 @@ import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
 import { startedLongAgo } from '../../support/faults/process-identities.ts'
 import { snapshot, trestle } from '../../support/host.ts'
 import { stateEnv, stateOf } from '../../support/state-layout.ts'
-import { outside } from '../../support/traffic/traffic.ts'
 
 interface Step {
   readonly what: string
@@ -18,22 +17,9 @@ interface Step {
   readonly detail?: string
 }
 
-/** Answers everything with the same; ended by the function that is returned, which waits for it. */
-function startEcho(netns: string, address: string): () => Promise<void> {
-  const child = execa('nsenter', [`--net=${netns}`, '--', 'socat', `${address},fork`, 'PIPE'], {
-    reject: false,
-    detached: true,
-    cleanup: true,
-  })
-  return async () => {
-    child.kill()
-    await child
-  }
-}
-
 let node: DoctorNode
 beforeEach(() => {
-  node = openDoctorNode({ dns: { nameservers: [outside.far4] } })
+  node = openDoctorNode()
 })
 afterEach(() => node.close())
 
@@ -61,21 +47,16 @@ function probe(...words: readonly string[]) {
 }
 
 describe('pods that are tried', () => {
-  it('reach each other, the node, what is behind it, a resolver and a host port; nothing of them stays', async () => {
+  it('reach each other, the node, what is behind it and a host port; nothing of them stays', () => {
     node.addPod('a', { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] })
     const before = [addresses(), snapshot(node).links, done('nft -s list ruleset')]
-    const stop = startEcho(node.internet, `TCP4-LISTEN:53,bind=${outside.far4},reuseaddr,fork`)
-    try {
-      const { code, ids, steps } = probe()
-      expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
-      expect(new Set(steps.map(({ target }) => target))).toEqual(
-        new Set(['add', 'node', 'gateway', 'pod', 'outside', 'dns', 'host-port']),
-      )
-      expect(steps.filter(({ outcome }) => outcome !== 'ok')).toEqual([])
-      expect([addresses(), snapshot(node).links, done('nft -s list ruleset')]).toEqual(before)
-    } finally {
-      await stop()
-    }
+    const { code, ids, steps } = probe()
+    expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
+    expect(new Set(steps.map(({ target }) => target))).toEqual(
+      new Set(['add', 'node', 'gateway', 'pod', 'outside', 'host-port']),
+    )
+    expect(steps.filter(({ outcome }) => outcome !== 'ok')).toEqual([])
+    expect([addresses(), snapshot(node).links, done('nft -s list ruleset')]).toEqual(before)
   })
 
   it('name what they do not reach, where nothing else is found above a note', () => {
@@ -97,16 +78,6 @@ describe('pods that are tried', () => {
     expect(outsideOf()).toMatchObject([{ outcome: 'failed' }])
     done('iptables-nft -R FORWARD 1 -s 10.240.0.0/24 -o up+ -p tcp -j REJECT --reject-with tcp-reset')
     expect(outsideOf()).toMatchObject([{ outcome: 'ok' }])
-  })
-
-  it('skip a resolver that the node has no route to', () => {
-    done('ip route del default')
-    const { steps, of } = probe('--only', 'probe')
-    expect(
-      of('dns').map(({ outcome }) => outcome),
-      JSON.stringify(steps),
-    ).toEqual(['skipped'])
-    expect(of('add').map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
   })
 
   it('are a note where another finding says why', () => {

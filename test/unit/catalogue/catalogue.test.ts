@@ -4,8 +4,8 @@
 
 import { expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { compile, readPrograms, readRecords } from '../../../src/catalogue/compile.ts'
-import { patterns as built, diagnoses, diagnosis, isKnownError } from '../../../src/catalogue/diagnosis.ts'
+import { compile, readRecords } from '../../../src/catalogue/compile.ts'
+import { diagnoses, diagnosis, isKnownError, wordings } from '../../../src/catalogue/diagnosis.ts'
 import { hasNestedRepetition, slowestMs } from './repetition.ts'
 
 const records = readRecords()
@@ -86,13 +86,7 @@ it.each([
 it('is read by id, the patterns apart from the texts', () => {
   expect([...diagnoses().keys()]).toEqual(records.map(({ id }) => id))
   const known = [...diagnoses().values()].filter(isKnownError)
-  expect(built().wordings.map(({ id }) => id)).toEqual(known.map(({ id }) => id))
+  expect(wordings().map(({ id }) => id)).toEqual(known.map(({ id }) => id))
   expect(compile()['diagnoses.json']).not.toMatch(/"(?:patterns|retold|unless)"/)
   expect(() => diagnosis('no-such-id')).toThrow('no-such-id')
-})
-
-it('names other programs by words that have three letters and more', () => {
-  const programs = readPrograms()
-  expect(programs.length).toBeGreaterThan(25)
-  expect(programs.filter(({ words }) => words.length === 0 || words.some((word) => word.length < 3))).toEqual([])
 })

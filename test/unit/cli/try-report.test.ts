@@ -3,7 +3,7 @@
 
 import { expect, it } from 'vitest'
 import type { Step } from '../../../src/commands/probe/pods.ts'
-import { stepText } from '../../../src/commands/try/inside.ts'
+import { stepText } from '../../../src/commands/try.ts'
 
 const ok: Step = { what: 'ADD', target: 'add', outcome: 'ok', detail: 'not shown' }
 const failed: Step = { what: 'DEL', target: 'del', outcome: 'failed', detail: 'one\ntwo', known: 'pool-exhausted' }

@@ -144,22 +144,7 @@ export const configurationFaults: readonly Fault[] = [
         ipam: { type: 'host-local', subnet: '10.240.0.0/24', gateway: '10.241.0.1' },
       }),
     ),
-    // The list has no IPv6 range any more either.
-    doctor: ['gateway-outside-subnet', 'network-changed'],
-    lint: ['gateway-outside-subnet', 'network-changed'],
-  },
-  {
-    what: 'a range that an interface of the node has',
-    source: 'containernetworking/cni#442',
-    make: [
-      'ip link add lan0 type bridge && ip addr add 10.77.0.9/16 dev lan0 && ip link set lan0 up',
-      `cp $CONF/10-pods.conflist $SCRATCH/ && cat >$CONF/10-pods.conflist <<'LIST'\n${list({ ...own, bridge: 'cni7', podcidr: '10.77.5.0/24' }, { name: 'other' })}\nLIST`,
-    ].join(' && '),
-    doctor: ['range-in-use'],
-    lint: ['range-in-use'],
-    says: 'ADD',
-    explain: ['range-in-use'],
-    cure: 'cp $SCRATCH/10-pods.conflist $CONF/',
-    tidy: 'ip link del lan0',
+    doctor: ['gateway-outside-subnet'],
+    lint: ['gateway-outside-subnet'],
   },
 ]

@@ -29,7 +29,7 @@ export const kernelFaults: readonly Fault[] = [
     make: 'mkdir -p /run/sysctl.d && echo net.ipv4.ip_forward = 0 >/run/sysctl.d/50-hardening.conf',
     doctor: ['forwarding-reverts'],
     names: '/run/sysctl.d/50-hardening.conf',
-    tidy: 'rm -f /run/sysctl.d/50-hardening.conf /etc/sysctl.d/99-zz-pod-network.conf',
+    tidy: 'rm -f /run/sysctl.d/50-hardening.conf /etc/sysctl.d/zz-pod-network.conf',
   },
   {
     what: 'IPv6 off on the bridge',

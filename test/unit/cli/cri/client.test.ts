@@ -17,7 +17,7 @@ describe('CRI client', () => {
   /** The error of one Version call. */
   async function failure(socket: string): Promise<unknown> {
     const cri = openRuntime(socket, 500)
-    const error = await cri.call('cri', 'Version').catch((thrown: unknown) => thrown)
+    const error = await cri.call('Version').catch((thrown: unknown) => thrown)
     cri.close()
     return error
   }

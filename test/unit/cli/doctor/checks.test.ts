@@ -20,9 +20,8 @@ it('has cures that stand alone: the commands that explain shows to look with are
 
 it.each([
   [['--only', 'kernal'], 'did you mean "kernel"?'],
-  [['--skip', 'forwarding-of'], 'did you mean "forwarding-off"?'],
+  [['--only', 'forwarding-of'], 'did you mean "forwarding-off"?'],
   [['--apply'], '--apply goes with --fix'],
-  [['--wait', 'long'], 'use a number of seconds'],
 ])('refuses %j', async (words, text) => {
   const { code, stderr } = await runCli(['doctor', ...words])
   expect(code).toBe(2)

@@ -47,7 +47,6 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
   ['no plugins', '{"cniVersion":"1.1.0","name":"pods","plugins":[]}', 'plugins-missing', good],
   ['a key twice', ours({ mtu: 1400 }).replace('"mtu"', '"mtu":1300,"mtu"'), 'duplicate-key', ours({ mtu: 1400 })],
   ['two main plugins', list(bridge, { type: 'macvlan' }), 'two-main-plugins', list(bridge, { type: 'tuning' })],
-  ['a key of trestle in bridge', list({ ...bridge, podcidr: '10.1.0.0/24' }), 'key-of-trestle', list(bridge)],
   ['a misspelt key', ours({ hairpin: 1 }), 'unknown-key', ours({ hairpinMode: true })],
   [
     'a misspelt key in ipam',

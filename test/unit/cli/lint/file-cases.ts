@@ -104,16 +104,6 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   ['remarks', list({ ...net, _comment: 'x', '//': 'y' }), []],
   ['keys in another case', list({ PodCIDR: '10.240.0.0/24', IPMASQ: true }), []],
   [
-    'a key of trestle elsewhere',
-    upstream({ type: 'bridge', ...net }),
-    ['key-of-trestle "podcidr" podcidr is a key of trestle, and the type is "bridge"'],
-  ],
-  [
-    'the same in another case',
-    upstream({ type: 'bridge', PodCIDR: '10.240.0.0/24' }),
-    ['key-of-trestle "PodCIDR" podcidr is a key of trestle, and the type is "bridge"'],
-  ],
-  [
     'values of a wrong type',
     list({ ...net, hairpinMode: 'yes', mtu: '1500' }),
     [
@@ -318,8 +308,14 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   ['sbr with a gateway of its own', list({ ipam: fixed, sbr: { gateways: ['10.1.2.1'] } }), []],
   // Plugins of other types.
   [
-    'values, which other plugins read themselves',
-    upstream({ type: 'bridge', isgatway: true, mtu: '1450', ipam: { type: 'host-local', subnet: '10.1.2.7/24' } }),
+    'keys and values, which other plugins read themselves',
+    upstream({
+      type: 'bridge',
+      isgatway: true,
+      podcidr: '10.1.2.0/33',
+      mtu: '1450',
+      ipam: { type: 'host-local', subnet: '10.1.2.7/24' },
+    }),
     [],
   ],
   [

@@ -39,8 +39,8 @@ describe('lint of a file', () => {
 
   it('has a file for every check that needs no program', () => {
     const seen = new Set(cases.flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
-    // Of a directory, of runtimes, of the node: these have tests of their own.
-    const elsewhere = idsNamedIn('src/commands/lint/{directory,runtime-directories,node,programs}.ts')
+    // Of a directory, and of programs: these have tests of their own.
+    const elsewhere = idsNamedIn('src/commands/lint/{directory,programs}.ts')
     const missing = idsOfFamily('lint').filter((id) => !seen.has(id) && !elsewhere.has(id))
     expect(missing).toEqual([])
   })

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lint makes of the runtimes of a node: which directories it looks at, and what it finds about them.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { choicesText, predict } from '../../../../src/commands/lint/choice.ts'
-import { look } from '../../../../src/commands/lint/lint.ts'
-import {
-  otherBinDirs,
-  runtimeLine,
-  targetOf,
-  targetsOf,
-  unusedDirectory,
-} from '../../../../src/commands/lint/runtime-directories.ts'
+import { targetOf, unusedDirectory } from '../../../../src/commands/lint/directory.ts'
+import { look, runtimeLine } from '../../../../src/commands/lint/lint.ts'
 import type { NodeRuntime } from '../../../../src/commands/runtimes/node-runtimes.ts'
+
+/** The usual directories, which this machine may not have, are below `root`. */
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'trestle-lint-'))
+  const moved = (path: unknown) => String(path).replace(/^\/(?=(?:etc|opt|usr\/lib)\/cni)/, `${root}/`)
+  const { existsSync, readdirSync } = fs
+  vi.spyOn(fs, 'existsSync').mockImplementation((path) => existsSync(moved(path)))
+  vi.spyOn(fs, 'readdirSync').mockImplementation((path, options) => readdirSync(moved(path), options as never) as never)
+  syncBuiltinESMExports()
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+  syncBuiltinESMExports()
+  rmSync(root, { recursive: true })
+})
 
 const containerd: NodeRuntime = {
   runtime: 'containerd',
@@ -29,46 +40,47 @@ const k3s: NodeRuntime = {
   pid: 8,
   settings: { confDir: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'], maxConfNum: 1 },
 }
-const inSnap: NodeRuntime = { ...containerd, pid: 9, root: '/proc/9/root' }
-const crio: NodeRuntime = {
-  ...containerd,
-  runtime: 'CRI-O',
-  settings: { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'] },
-}
-
-const node = (...runtimes: readonly NodeRuntime[]) => runtimes
-const idsOf = (found: readonly { readonly id: string }[]) => found.map(({ id }) => id)
 
 describe('which directories are looked at', () => {
-  it("are the runtimes' own, with their plugins, each once", () => {
-    const about = targetsOf([containerd, k3s, crio, inSnap]).map(({ directory, binDirs }) => ({ directory, binDirs }))
-    expect(about).toEqual([
-      { directory: '/etc/cni/net.d', binDirs: ['/usr/lib/cni'] },
-      { directory: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'] },
-      { directory: '/proc/9/root/etc/cni/net.d', binDirs: ['/proc/9/root/usr/lib/cni'] },
+  it("are the runtimes' own, each once, with those that read it", () => {
+    const at = (name: string, runtime: NodeRuntime): NodeRuntime => {
+      mkdirSync(join(root, name), { recursive: true })
+      return { ...runtime, settings: { ...runtime.settings, confDir: join(root, name) } }
+    }
+    const [first, second] = [at('a', containerd), at('a', { ...containerd, runtime: 'CRI-O' })]
+    const inSnap = at('c', { ...containerd, root: '/proc/self/root' })
+    const { directories } = look(undefined, [first, at('b', k3s), second, inSnap])
+    expect(directories.map(({ directory, readers }) => [directory, readers.length])).toEqual([
+      [join(root, 'a'), 2],
+      [join(root, 'b'), 1],
+      [join('/proc/self/root', root, 'c'), 1],
     ])
   })
 
   it('are the usual ones where there is no runtime', () => {
-    expect(targetsOf([])).toEqual([
-      { directory: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], readers: [], isOfCrio: true },
-    ])
+    mkdirSync(join(root, 'etc/cni/net.d'), { recursive: true })
+    expect(look(undefined, []).directories).toMatchObject([{ directory: '/etc/cni/net.d', readers: [] }])
+    expect(targetOf('/etc/cni/net.d', []).binDirs).toEqual(['/opt/cni/bin'])
   })
 
   it('a directory that is named has the plugins of who reads it, and else of the first runtime', () => {
     expect(targetOf(`${k3sDir}/`, [containerd, k3s])).toMatchObject({ binDirs: k3s.settings.binDirs, readers: [k3s] })
     expect(targetOf('/tmp/draft', [containerd])).toMatchObject({ binDirs: ['/usr/lib/cni'], readers: [] })
-    expect(otherBinDirs(['/usr/lib/cni'], [containerd, k3s])).toContain('/opt/cni/bin')
-    expect([containerd, crio].map((each) => targetOf('/tmp/draft', [each]).isOfCrio)).toEqual([false, true])
+    const { binDirs } = targetOf('/etc/cni/net.d', [{ ...containerd, root: '/proc/9/root' }])
+    expect(binDirs).toEqual(['/proc/9/root/usr/lib/cni'])
   })
 })
 
 describe('what is found about runtimes', () => {
   it('a directory that no runtime reads is named, with the one that is read', () => {
-    const [finding] = unusedDirectory('/etc/cni/net.d', [k3s])
-    expect(finding).toMatchObject({ id: 'dir-not-used', cure: `move the file to ${k3sDir}` })
-    expect(unusedDirectory('/etc/cni/net.d', [containerd])).toEqual([])
-    expect(unusedDirectory('/etc/cni/net.d', [])).toEqual([])
+    mkdirSync(join(root, 'etc/cni/net.d'), { recursive: true })
+    writeFileSync(join(root, 'etc/cni/net.d/87-podman.conflist'), '')
+    expect(unusedDirectory([k3s])).toEqual([])
+    writeFileSync(join(root, 'etc/cni/net.d/10-a.conflist'), '')
+    expect(unusedDirectory([k3s])).toMatchObject([
+      { id: 'dir-not-used', on: '/etc/cni/net.d', cure: `move the file to ${k3sDir}` },
+    ])
+    expect([unusedDirectory([k3s, containerd]), unusedDirectory([])]).toEqual([[], []])
   })
 
   it('is said in a line each', () => {
@@ -80,12 +92,8 @@ describe('what is found about runtimes', () => {
 })
 
 describe('which file a runtime takes', () => {
-  const list = (name: string, network: string) => ({
-    name,
-    load: { name: network, version: '1.0.0', types: ['bridge'], isWhole: true },
-  })
-  const broken = { name: '20-b.conflist', load: { problem: 'it is not JSON' } }
-  const files = [list('10-a.conflist', 'a'), broken, list('30-c.conflist', 'c')]
+  const broken = { name: '20-b.conflist', network: '', problem: 'it is not JSON' }
+  const files = [{ name: '10-a.conflist', network: 'a' }, broken, { name: '30-c.conflist', network: 'c' }]
 
   it('containerd that loads all files loads none where one is broken', () => {
     expect(predict(files, {}).containerd.file).toBe('10-a.conflist')
@@ -101,48 +109,33 @@ describe('which file a runtime takes', () => {
     const text = choicesText(predict(files, {}), ['containerd'])
     expect(text).toContain('containerd uses')
     expect(text).not.toContain('CRI-O')
+    expect(choicesText(predict(files, {}), ['CRI-O'])).toContain('CRI-O skips 20-b.conflist: it is not JSON\n')
   })
 })
 
 describe('plugins that are elsewhere (/usr/lib/cni of Debian)', () => {
-  let root: string
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'trestle-lint-'))
-    mkdirSync(join(root, 'opt'))
-    const text = `#!/bin/sh\necho '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'\n`
-    writeFileSync(join(root, 'opt/bridge'), text, { mode: 0o755 })
-    const list = { cniVersion: '1.0.0', name: 'a', plugins: [{ type: 'bridge' }] }
-    writeFileSync(join(root, '10-a.conflist'), JSON.stringify(list))
-  })
-  afterEach(() => rmSync(root, { recursive: true }))
-
-  /** A second runtime has its plugins in ROOT/opt; so they are looked for there, too. */
-  const view = () => {
-    const settings = { confDir: '/elsewhere', binDirs: [join(root, 'opt')] }
-    return node({ ...containerd, settings: { confDir: root, binDirs: [join(root, 'usr')] } }, { ...crio, settings })
+  const found = () => {
+    const file = join(root, '10-a.conflist')
+    writeFileSync(file, JSON.stringify({ cniVersion: '1.0.0', name: 'a', plugins: [{ type: 'bridge' }] }))
+    mkdirSync(join(root, 'usr/lib/cni'), { recursive: true })
+    writeFileSync(join(root, 'usr/lib/cni/bridge'), '')
+    return look(file, [], [join(root, 'bin')]).findings
   }
 
   it('are said where the directory is not there', () => {
-    const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ id }) => id === 'bin-dir-missing')
-    expect(found).toMatchObject([{ message: expect.stringContaining(`there are plugins in ${root}/opt`) }])
+    expect(found()).toMatchObject([
+      { id: 'bin-dir-missing', message: expect.stringContaining('there are plugins in /usr/lib/cni') },
+    ])
   })
 
   it('are said where the directory has others', () => {
-    mkdirSync(join(root, 'usr'))
-    writeFileSync(join(root, 'usr/loopback'), '')
-    const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ severity }) => severity === 'error')
-    expect(found).toMatchObject([{ id: 'plugin-missing', message: expect.stringContaining(`it is in ${root}/opt`) }])
-    expect(found[0]?.cure).toContain(`ln -s ${root}/opt/bridge ${root}/usr/`)
-  })
-
-  it('of containerd are nothing to CRI-O, which is not on this node', () => {
-    const containerdOnly = node({ ...containerd, settings: { confDir: '/elsewhere', binDirs: [join(root, 'usr')] } })
-    const { directories, findings } = look(root, containerdOnly)
-    expect(directories[0]?.prediction).toMatchObject({ skipped: [], crio: { file: '10-a.conflist' } })
-    expect(idsOf(findings)).not.toContain('runtimes-differ')
-    // Where a person says which directory it is, or CRI-O is here, its plugins count.
-    expect(look(root, containerdOnly, [join(root, 'usr')]).directories[0]?.prediction.crio).not.toHaveProperty('file')
-    const both = node({ ...crio, settings: { confDir: root, binDirs: [join(root, 'usr')] } })
-    expect(look(root, both).directories[0]?.prediction.crio).not.toHaveProperty('file')
+    mkdirSync(join(root, 'bin'))
+    expect(found()).toMatchObject([
+      {
+        id: 'plugin-missing',
+        message: expect.stringContaining('it is in /usr/lib/cni'),
+        cure: expect.stringContaining(`ln -s /usr/lib/cni/bridge ${root}/bin/`),
+      },
+    ])
   })
 })
