@@ -67,12 +67,6 @@ function readInput(command: Command, args: readonly string[], output: Output): I
   return { words: positionals, values, isJson: format === 'json', output }
 }
 
-/** Throws UsageError for an option that the action does not read: it would have no effect. */
-export function requireRead({ values }: Input, action: string, options: readonly string[]): void {
-  const unread = Object.keys(values).find((name) => !options.includes(name) && !(name in commonOptions))
-  if (unread !== undefined) throw new UsageError(`--${unread} has no meaning with ${action}`)
-}
-
 /** True with `-o json`, also among invalid arguments. */
 export function isJsonAsked(args: readonly string[]): boolean {
   return args.some((word, at) => {
@@ -231,13 +225,5 @@ function optionWords(name: string, { short, value }: Option): string {
 }
 
 function helpDocument(commands: readonly Command[]) {
-  const all = commands.map((command) => ({
-    name: command.name,
-    words: command.words,
-    summary: command.summary,
-    description: command.description,
-    options: Object.entries(optionsOf(command)).map(([option, about]) => ({ name: option, ...about })),
-    examples: command.examples,
-  }))
-  return { commands: all }
+  return { commands: commands.map((command) => ({ ...command, run: undefined, options: optionsOf(command) })) }
 }

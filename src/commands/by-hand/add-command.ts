@@ -2,17 +2,19 @@
 // `trestle add`: attaches a pod to a network by hand. A failed ADD is followed by DEL, as runtimes do.
 
 import { CniError, toCniError } from '../../cni/errors.ts'
+import { parseObject } from '../../cni/json.ts'
 import { readResult } from '../../cni/results.ts'
-import { type Command, exitCode, type Input } from '../command.ts'
+import { type Command, exitCode, type Input, UsageError } from '../command.ts'
 import { failureOf } from '../failure.ts'
+import type { NetworkList } from '../network-list.ts'
 import { print } from '../output.ts'
 import { type Attachment, addList, delList, type Runtime } from '../plugin-runtime.ts'
-import { capabilityOptions } from '../pod-options.ts'
+import { capabilityArgsOf, capabilityOptions, checkDeclared } from '../pod-options.ts'
 import { requireRoot } from '../self.ts'
 import { tableText } from '../table.ts'
-import { askedArgs, askedIfName, confOption, ifNameOption, networkAndPod } from './asked.ts'
+import { askedIfName, ifNameOption, networkAndPod } from './attached.ts'
 import { forgetAttachment, keepAttachment, podIpsOf } from './libcni-cache.ts'
-import type { Network } from './network.ts'
+import { type Network, networkNamed } from './network.ts'
 import { explained, openRunners, type Runners, runtimeFor, tellNotInstalled } from './plugin-calls.ts'
 import { attachmentsOf, containerIdOf, inodeOf, isThere, makePod, type Pod, refuseForeign, removePod } from './pod.ts'
 
@@ -34,12 +36,11 @@ export const addCommand: Command = {
   options: {
     ...capabilityOptions,
     ...ifNameOption,
-    ...confOption,
   },
   examples: [
     'trestle add pods web --port 8080:80',
     'trestle add storage web --ifname net1 --mac 02:00:00:00:00:09',
-    'trestle add --conf 10-new.conflist /run/netns/web -o json',
+    'NETCONFPATH=/root/net.d trestle add new /run/netns/web -o json',
   ],
   run,
 }
@@ -53,9 +54,9 @@ interface Asked {
 }
 
 async function run(input: Input): Promise<number> {
-  const { network: find, pod } = networkAndPod(input)
+  const { name, pod } = networkAndPod(input)
   requireRoot('add', 'it makes links in network namespaces')
-  const network = find()
+  const network = networkNamed(name)
   const asked = askedArgs(input, network.list)
   const runners = openRunners(input)
   const runtime = runtimeFor(network.list, runners.run)
@@ -71,12 +72,34 @@ async function run(input: Input): Promise<number> {
     const result = await addList(runtime, about.attachment)
     // The first attachment of a namespace that `add` made says so; a later one takes it over.
     const madeInode = isNew ? inodeOf(place.netns) : attachmentsOf(pod).find((each) => each.madeInode)?.madeInode
-    const kept = { network: network.list.name, ...about.attachment, ...(madeInode === undefined ? {} : { madeInode }) }
+    const kept = { network: name, ...about.attachment, ...(madeInode === undefined ? {} : { madeInode }) }
     keepAttachment(kept, network.config, result)
     return printAdded(input, about, result)
   } catch (error) {
     const after = isOfAnother(error) ? [] : await undoAdd(runners, runtime, about)
-    throw explained(error, `ADD of ${network.list.name} in ${pod.word}`, after)
+    throw explained(error, `ADD of ${name} in ${pod.word}`, after)
+  }
+}
+
+type Args = Required<Pick<Attachment, 'args' | 'capabilityArgs'>>
+
+/**
+ * What a runtime adds for the pod: CAP_ARGS and CNI_ARGS of the environment, and the options. Throws UsageError for
+ * values that no runtime would send.
+ */
+function askedArgs({ values }: Input, list: NetworkList): Args {
+  const options = capabilityArgsOf(values)
+  checkDeclared(list.plugins, Object.keys(options))
+  const inEnvironment = process.env['CAP_ARGS'] ? parseObject(process.env['CAP_ARGS']) : {}
+  if (inEnvironment === undefined) throw new UsageError('CAP_ARGS: use a JSON object, like {"portMappings":[…]}')
+  const args = (process.env['CNI_ARGS'] ?? '').split(';').filter((pair) => pair !== '')
+  return {
+    args: args.map((pair) => {
+      const [key = '', value = '', ...more] = pair.split('=')
+      if (key === '' || value === '' || more.length > 0) throw new UsageError('CNI_ARGS: use KEY=VALUE;KEY=VALUE')
+      return [key, value] as const
+    }),
+    capabilityArgs: { ...inEnvironment, ...options },
   }
 }
 
@@ -93,7 +116,7 @@ function placeFor(pod: Pod, ifName: string) {
   if (taken === undefined) return { containerId: containerIdOf(netns), netns, ifName }
   const isOver = inodeOf(netns) === undefined
   const has = isOver ? `an earlier ${pod.word} had ${ifName}` : `${pod.word} has ${ifName} already`
-  const other = isOver ? '' : `; a second network needs another name, like --ifname ${freeName(before)}`
+  const other = isOver ? '' : `; a second network needs another name, like --ifname net${before.length}`
   throw failureOf('already-attached', `${has}, of network ${taken.network}`, {
     details: `\`trestle del ${taken.network} ${pod.word}\` removes it${other}`,
   })
@@ -105,13 +128,6 @@ async function requireFree({ run }: Runners, pod: Pod, { netns, ifName }: Attach
   if (shown.code !== 0 || ifName === 'lo') return
   const details = 'use another name, like --ifname net1'
   throw failureOf('interface-name-taken', `${pod.word} has an interface ${ifName} already`, { details })
-}
-
-/** The first of Multus' names for further networks that is free. */
-function freeName(before: readonly { readonly ifName: string }[]): string {
-  const names = before.map(({ ifName }) => ifName)
-  const numbered = before.map((_, at) => `net${at + 1}`)
-  return numbered.find((name) => !names.includes(name)) ?? `net${before.length + 1}`
 }
 
 /** DEL after a failed ADD, and the end of a namespace that was made for it. Returns lines for people. */

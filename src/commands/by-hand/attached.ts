@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attachment that exists: found by network and pod in libcni's cache, checked, and removed.
+// An attachment that a person names by network, pod and interface: found in libcni's cache, and removed.
 
+import { linkNameProblem, unsafeNameProblem } from '../../cni/addresses.ts'
 import { atLeast, isSupported, writeResult } from '../../cni/results.ts'
 import type { Run } from '../../process/runner.ts'
-import type { Input } from '../command.ts'
+import { type Input, type Option, UsageError } from '../command.ts'
 import { failureOf } from '../failure.ts'
 import { type NetworkList, readNetworkList } from '../network-list.ts'
 import { type Attachment, delList } from '../plugin-runtime.ts'
-import { askedIfName, networkAndPod } from './asked.ts'
 import { type CachedAttachment, forgetAttachment } from './libcni-cache.ts'
+import { networkNamed } from './network.ts'
 import { runtimeFor } from './plugin-calls.ts'
-import { attachmentsOf, inodeOf, isByHand, isThere, type Pod, refuseForeign, removePod } from './pod.ts'
+import { attachmentsOf, inodeOf, isByHand, isThere, type Pod, podOf, refuseForeign, removePod } from './pod.ts'
+
+export const ifNameOption = {
+  ifname: { type: 'string', short: 'i', value: 'NAME', help: "the pod's interface; default: CNI_IFNAME, else eth0" },
+} as const satisfies Readonly<Record<string, Option>>
+
+/** The name of the network, and the pod, of `NET POD`. */
+export function networkAndPod({ words: [name, word] }: Input): { readonly name: string; readonly pod: Pod } {
+  if (name === undefined || word === undefined) throw new UsageError('name a network and a pod')
+  return { name, pod: podOf(word) }
+}
+
+/** The interface of the option or variable, if there is one. Throws UsageError for an invalid name. */
+export function askedIfName({ values }: Input): string | undefined {
+  const name = (values['ifname'] as string | undefined) ?? (process.env['CNI_IFNAME'] || undefined)
+  const problem = name === undefined ? undefined : (linkNameProblem(name) ?? unsafeNameProblem(name))
+  if (problem !== undefined) throw new UsageError(`--ifname ${JSON.stringify(name)}: ${problem}`)
+  return name
+}
 
 /** An attachment with the list that made it, and the result of its ADD for prevResult. */
 export interface Attached {
@@ -26,7 +45,7 @@ export interface Attached {
  * is a runtime's.
  */
 export function attachedBy(input: Input): Attached | undefined {
-  const { network: find, pod, name = find().list.name } = networkAndPod(input)
+  const { name, pod } = networkAndPod(input)
   const ifName = askedIfName(input)
   isThere(pod)
   refuseForeign(pod)
@@ -38,8 +57,8 @@ export function attachedBy(input: Input): Attached | undefined {
   }
   if (found === undefined) return undefined
   // The list as it was at ADD, as CRI-O takes it (ocicni): the file may have changed since.
-  const isOfFile = found.list === undefined || input.values['conf'] !== undefined
-  return attachedOf(isOfFile ? find().list : readNetworkList(JSON.stringify(found.list)), pod, found)
+  const list = found.list === undefined ? networkNamed(name).list : readNetworkList(JSON.stringify(found.list))
+  return attachedOf(list, pod, found)
 }
 
 export function attachedOf(list: NetworkList, pod: Pod, cached: CachedAttachment): Attached {

@@ -6,9 +6,8 @@ import { failureOf } from '../failure.ts'
 import { print } from '../output.ts'
 import { checkList, statusList } from '../plugin-runtime.ts'
 import { requireRoot } from '../self.ts'
-import { confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { attachedBy, networksOf } from './attached.ts'
-import { networkNamed, networkOfFile } from './network.ts'
+import { attachedBy, ifNameOption, networkAndPod, networksOf } from './attached.ts'
+import { networkNamed } from './network.ts'
 import { explained, openRunners, requireVerb, runtimeFor } from './plugin-calls.ts'
 
 export const checkCommand: Command = {
@@ -20,7 +19,7 @@ export const checkCommand: Command = {
     'Runs CHECK of every plugin with the list and the result that were kept at ADD, by `trestle add` or by cnitool.',
     'Exit code 1: a plugin says that the pod differs.',
   ].join('\n'),
-  options: { ...ifNameOption, ...confOption },
+  options: ifNameOption,
   examples: ['trestle check pods web', 'trestle check storage web -o json'],
   run: check,
 }
@@ -56,19 +55,16 @@ export const statusCommand: Command = {
     'is not in CNI_PATH, or could not be asked.',
     '`trestle doctor` looks at the whole node.',
   ].join('\n'),
-  options: confOption,
-  examples: ['trestle status pods', 'trestle status --conf 10-new.conflist'],
+  options: {},
+  examples: ['trestle status pods'],
   run: status,
 }
 
 async function status(input: Input): Promise<number> {
-  const { words, values } = input
-  const file = values['conf'] as string | undefined
-  const [name] = words
-  if ((name === undefined) === (file === undefined)) throw new UsageError('name a network, or use --conf FILE')
+  const [name] = input.words
+  if (name === undefined) throw new UsageError('name a network')
   requireRoot('status', 'it asks plugins as a runtime does')
-  const network = file === undefined ? networkNamed(name ?? '') : networkOfFile(file)
-  const { list } = network
+  const { list } = networkNamed(name)
   requireVerb(list, 'STATUS', '1.1.0')
   try {
     await statusList(runtimeFor(list, openRunners(input).run, 'installed'))

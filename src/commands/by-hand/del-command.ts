@@ -4,8 +4,7 @@
 import { type Command, exitCode, type Input } from '../command.ts'
 import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
-import { confOption, ifNameOption, networkAndPod } from './asked.ts'
-import { attachedBy, detach, networksOf } from './attached.ts'
+import { attachedBy, detach, ifNameOption, networkAndPod, networksOf } from './attached.ts'
 import { explained, openRunners } from './plugin-calls.ts'
 
 export const delCommand: Command = {
@@ -18,14 +17,14 @@ export const delCommand: Command = {
     'cnitool. With the last network of a pod goes a namespace that `trestle add` made, and no other. A pod of a',
     'container runtime is refused: DEL would take its network away.',
   ].join('\n'),
-  options: { ...ifNameOption, ...confOption },
+  options: ifNameOption,
   examples: ['trestle del pods web', 'trestle del storage web --ifname net1'],
   run,
 }
 
 async function run(input: Input): Promise<number> {
   requireRoot('del', 'it removes links from network namespaces')
-  const { pod, name = input.values['conf'] } = networkAndPod(input)
+  const { pod, name } = networkAndPod(input)
   const attached = attachedBy(input)
   if (attached === undefined) {
     const document = { network: name, pod: pod.word, removedNamespace: false }

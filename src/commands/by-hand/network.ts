@@ -68,7 +68,7 @@ export function networkNamed(name: string): Network {
   const there =
     names.length === 0 ? `there is none; ${howToBegin}` : `there is ${names.map((each) => `"${each}"`).join(', ')}`
   throw failureOf('network-not-there', `no network "${name}" in ${directory}: ${there}${hint}`, {
-    details: [...broken, 'use `--conf FILE`, or NETCONFPATH for another directory'].join('\n'),
+    details: [...broken, 'NETCONFPATH names another directory'].join('\n'),
   })
 }
 

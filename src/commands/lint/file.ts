@@ -96,7 +96,7 @@ function lintSource({ file, root }: Source, programs: Programs): SourceLint {
   const isSaid = ({ steps = [] }: Found) => list.faults.some((fault) => fault.steps.join() === steps.join())
   return {
     list,
-    found: [...list.faults, ...own.filter((each) => each.id !== 'invalid-value' || !isSaid(each))],
+    found: [...list.faults, ...own.filter((each) => !isSaid(each))],
     types: list.plugins.map(({ conf }) => String(lookUp(conf, 'type'))),
     problem: list.faults.find(({ stops }) => stops === 'load')?.message,
   }

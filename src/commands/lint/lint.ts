@@ -44,8 +44,7 @@ export const lintCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { words, values } = input
-  const ids = [...diagnoses().values()].filter(({ family }) => family === 'lint').map(({ id }) => id)
-  const skipped = wordsOf('skip', values['skip'], ids)
+  const skipped = wordsOf('skip', values['skip'], [...diagnoses().keys()])
   const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
   const name = words[0] ?? (process.env['NETCONFPATH'] || undefined)
   // If both the file and the plugins' directory are named, this node does not matter.

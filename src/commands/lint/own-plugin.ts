@@ -93,18 +93,12 @@ function previous(version: CniVersion) {
   }
 }
 
-/** Errors of an ADD that lint reports by an id of its own. */
-const ownIds: readonly string[] = ['unsupported-value', 'chained-first', 'ranges-overlap']
-/** Errors about a range or an address of the pool. */
-const ofRange = /^(?:range|ranges|podcidr|static-address|route)-/
 /** Errors about an absent key, which may only be misspelt. */
 const absences: readonly string[] = ['ranges-missing', 'ipam-missing', 'device-keys']
 
 function problemOf({ id, path = [], message, details }: CniError, { steps }: PluginEntry): Found {
   if (id === 'chained-first') return { id, message: 'mode chained needs a plugin before it', steps: [...steps, 'mode'] }
-  const isOfPool = ['ipam', 'podcidr'].includes(String(path[0]))
-  const other = isOfPool && ofRange.test(id) ? 'range-invalid' : 'invalid-value'
-  const found = { id: ownIds.includes(id) ? id : other, message, cure: details, steps: [...steps, ...path] }
+  const found = { id, message, cure: details, steps: [...steps, ...path] }
   return absences.includes(id) ? { ...found, isAbsence: true } : found
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a record, its own or one that somebody sent: nothing in it is trusted, and a part of one is refused.
 
+import { statSync } from 'node:fs'
 import { type CniError, oneLine } from '../../cni/errors.ts'
 import { parseObject } from '../../cni/json.ts'
 import { recordKeyOf } from '../../recording/record-settings.ts'
@@ -88,9 +89,9 @@ function* readable(kept: readonly Kept[], problems: Error[]): Generator<CallReco
 
 /** The record in a file. Throws CniError 5 for an unreadable file, 6 for a text that is no whole record. */
 export function readRecord(path: string): CallRecord {
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (bytes > mostBytes) throw refused(path, `it has ${bytes} bytes, and a record ${mostBytes} at most`)
   const text = readInputText(path)
-  if (text.length > mostBytes)
-    throw refused(path, `it has ${text.length} characters, and a record ${mostBytes} at most`)
   const lines = text.split('\n')
   // Each line ends with a line break, so that the last part is empty.
   if (lines.pop() !== '') throw refused(path, `it is cut off in line ${lines.length + 1}`)

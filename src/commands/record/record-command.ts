@@ -6,7 +6,7 @@ import { defined } from '../../cni/json.ts'
 import { readSwitch, type Settings, writeSwitch } from '../../recording/record-settings.ts'
 import { type Kept, keptRecords } from '../../recording/ring.ts'
 import { requireStateIfThere, stateRoot } from '../../state/layout.ts'
-import { type Command, exitCode, type Input, requireRead, UsageError } from '../command.ts'
+import { type Command, exitCode, type Input, UsageError } from '../command.ts'
 import { orElse } from '../if-there.ts'
 import { print } from '../output.ts'
 import { requireRoot } from '../self.ts'
@@ -43,7 +43,7 @@ function run(input: Input): number {
   const [action = 'list', id] = input.words
   if (id !== undefined && action !== 'show') throw new UsageError(`unexpected argument "${id}"`)
   requireRoot('record', 'records of calls are files that only root may read')
-  requireRead(input, action, action === 'on' ? ['only'] : [])
+  if (action !== 'on' && input.values['only'] !== undefined) throw new UsageError('--only goes with `record on`')
   switch (action as (typeof actions)[number]) {
     case 'on':
     case 'off':

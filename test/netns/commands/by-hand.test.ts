@@ -275,7 +275,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
 
   describe('bad input', () => {
     const cases: readonly (readonly [string, number, RegExp])[] = [
-      ['add nothing web', 3, /no network "nothing" in .*: there is "pods", "storage", "myptp" [\s\S]*--conf FILE/],
+      ['add nothing web', 3, /no network "nothing" in .*: there is "pods", "storage", "myptp" [\s\S]*NETCONFPATH/],
       ['add pod web', 3, /did you mean "pods"\?/],
       ['add pods /etc/passwd', 3, /POD \/etc\/passwd is not a network namespace file/],
       ['add pods /run/netns/nobody', 0, /made the namespace \/run\/netns\/nobody/],

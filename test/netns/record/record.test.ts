@@ -59,21 +59,21 @@ describe('trestle record on', () => {
     expect(existsSync(stateFiles(host).recording)).toBe(false)
   })
 
-  it('records only the pod or the network that --only names, and keeps as many as --keep', () => {
-    record('on', '--only', 'shop/web', '--keep', '2')
+  it('records only the pod or the network that --only names', () => {
+    record('on', '--only', 'shop/web')
     host.cni('ADD', conf, { netns, args })
     host.cni('STATUS', conf)
-    for (let at = 0; at < 3; at++) host.cni('DEL', conf, { netns, args })
-    expect(ringFiles(host, 'records').map(verbOfRecord)).toEqual(['ADD', 'DEL', 'DEL'])
+    host.cni('DEL', conf, { netns, args })
+    expect(ringFiles(host, 'records').map(verbOfRecord)).toEqual(['ADD', 'DEL'])
     record('on', '--only', 'pods')
     host.cni('STATUS', conf)
     expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(1)
   })
 
   it('a hundred STATUS push out no ADD', () => {
-    record('on', '--keep', '10')
-    host.cni('ADD', conf, { netns, args })
-    for (let at = 0; at < 25; at++) host.cni('STATUS', conf)
+    const kept = { ...conf, record: { keep: 10 } }
+    host.cni('ADD', kept, { netns, args })
+    for (let at = 0; at < 25; at++) host.cni('STATUS', kept)
     expect(ringFiles(host, 'records', 'STATUS')).toHaveLength(10)
     expect(ringFiles(host, 'records', 'ADD')).toHaveLength(1)
   })

@@ -82,7 +82,7 @@ describe('with -o json', () => {
   it.each([[['help']], [['--help']], [['gc', '--help']], [['help', 'gc']]])('%j is help as data', async (args) => {
     const { code, json, stderr } = await runCli([...args, '-o', 'json'])
     expect([code, stderr]).toEqual([0, ''])
-    const gc = { name: 'gc', options: expect.arrayContaining([expect.objectContaining({ name: 'apply' })]) }
+    const gc = { name: 'gc', options: expect.objectContaining({ apply: expect.objectContaining({ type: 'boolean' }) }) }
     const all = expect.arrayContaining([expect.objectContaining(gc)])
     expect(json).toMatchObject({ formatVersion: 1, command: 'help', commands: all, exitCode: 0 })
   })

@@ -2,9 +2,9 @@
 // Fault by fault: a file that has just this one gives the id of just this one, and the file without it gives none.
 
 import { describe, expect, it } from 'vitest'
+import { diagnoses } from '../../../../src/catalogue/diagnosis.ts'
 import { lintText } from '../../../../src/commands/lint/file.ts'
 import { openPrograms } from '../../../../src/commands/lint/programs.ts'
-import { idsOfFamily } from '../../../support/ids.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])
 
@@ -60,20 +60,25 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
     'unknown-key',
     delegated({ subnet: '10.1.0.0/24' }),
   ],
-  ['a range without a length', ours({ podcidr: '10.1.0.0' }), 'range-invalid', good],
-  ['host bits', ours({ podcidr: '10.1.0.9/24' }), 'range-invalid', good],
-  ['a subnet that is none', inPool({ subnet: '10.1.0.0/33' }), 'range-invalid', inPool({ subnet: '10.1.0.0/30' })],
-  ['a range that nothing is left of', inPool({ subnet: '10.1.0.0/30', exclude: ['10.1.0.2'] }), 'range-invalid', good],
+  ['a range without a length', ours({ podcidr: '10.1.0.0' }), 'podcidr-invalid', good],
+  ['host bits', ours({ podcidr: '10.1.0.9/24' }), 'range-subnet', good],
+  ['a subnet that is none', inPool({ subnet: '10.1.0.0/33' }), 'range-subnet', inPool({ subnet: '10.1.0.0/30' })],
+  [
+    'a range that nothing is left of',
+    inPool({ subnet: '10.1.0.0/30', exclude: ['10.1.0.2'] }),
+    'range-without-addresses',
+    good,
+  ],
   [
     'a subnet of our IPAM alone',
     delegated({ subnet: '10.1.0.9/24' }),
-    'range-invalid',
+    'range-subnet',
     delegated({ subnet: '10.1.0.0/24' }),
   ],
   [
     'static without addresses',
     list({ type: 'trestle', ipam: { type: 'static' } }),
-    'range-invalid',
+    'static-address-missing',
     list({ type: 'trestle', ipam: { type: 'static' }, capabilities: { ips: true } }),
   ],
   [
@@ -84,7 +89,7 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
   ],
   ['an MTU out of bounds', ours({ mtu: 50 }), 'invalid-value', ours({ mtu: 1400 })],
   ['an MTU in quotes', ours({ mtu: '1400' }), 'wrong-type', ours({ mtu: 1400 })],
-  ['a name of 16 bytes', ours({ bridge: 'abcdefghijklmnop' }), 'invalid-value', ours({ bridge: 'abcdefghijklmno' })],
+  ['a name of 16 bytes', ours({ bridge: 'abcdefghijklmnop' }), 'bridge-name', ours({ bridge: 'abcdefghijklmno' })],
   ['a switch as a word', ours({ ipMasq: 'yes' }), 'wrong-type', ours({ ipMasq: true })],
   [
     'a word that a key does not take',
@@ -145,6 +150,6 @@ it('two plugins without a cniVersion are no error: cnitool runs them', () => {
 })
 
 it('every id is one of lint', () => {
-  const known = idsOfFamily('lint')
+  const known = [...diagnoses().keys()]
   expect(faults.filter(([, , id]) => !known.includes(id))).toEqual([])
 })

@@ -36,7 +36,7 @@ describe('the cure', () => {
       list({ ...ptp, capabilities: { ips: 'true' } }),
       'without quotes',
     ],
-    ['of a range with host bits is the range', 'range-invalid', ours({ podcidr: '10.1.2.3/24' }), '10.1.2.0/24'],
+    ['of a range with host bits is the range', 'range-subnet', ours({ podcidr: '10.1.2.3/24' }), '10.1.2.0/24'],
   ])('%s', (_, id, text, cure) => {
     expect(findingOf(id, text)?.cure).toContain(cure)
   })

@@ -28,7 +28,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     'a second error after the first, and what is wrong besides',
     list({ podcidr: '10.240.0.0/99', mtu: 1500 }).replace(',"mtu"', '\n"mtu"').replace('\n]}', '\n,]}'),
     [
-      'range-invalid "podcidr" podcidr: "10.240.0.0/99" is not a range in CIDR notation',
+      'podcidr-invalid "podcidr" podcidr: "10.240.0.0/99" is not a range in CIDR notation',
       'json-syntax "mtu" expected a comma',
       'json-syntax , a comma before "]"',
     ],
@@ -119,13 +119,13 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   [
     'values that cannot be: the first one, at which ADD stops',
     list({ ...net, bridge: 'a b', nonMasqueradeCIDRs: ['x'] }),
-    ['invalid-value "x" nonMasqueradeCIDRs[0]: "x" is not a prefix in CIDR notation'],
+    ['prefix-invalid "x" nonMasqueradeCIDRs[0]: "x" is not a prefix in CIDR notation'],
   ],
   [
     'a range with host bits',
     pool({ subnet: '10.1.0.9/24' }),
     [
-      'range-invalid "subnet" ipam.subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.0.0',
+      'range-subnet "subnet" ipam.subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.0.0',
     ],
   ],
   [
@@ -174,20 +174,20 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     list({ mode: 'host-device', device: 'eth1', macvlanMode: 'vepa', ipMasq: true }),
     [
       'no-effect "macvlanMode" macvlanMode has no effect: with mode host-device it is not read',
-      'invalid-value "ipMasq" ipMasq: needs addresses, and there is no ipam',
+      'key-needs-addresses "ipMasq" ipMasq: needs addresses, and there is no ipam',
       'no-effect "ipMasq" ipMasq has no effect: with mode host-device it is not read',
     ],
   ],
   [
     'no device, and no runtime that names it',
     list({ mode: 'host-device' }),
-    ['invalid-value {"type" device: no device is named'],
+    ['device-keys {"type" device: no device is named'],
   ],
   ['a device that the runtime names', list({ mode: 'host-device', capabilities: { deviceID: true } }), []],
   [
     'two devices',
     list({ mode: 'host-device', device: 'eth1', pciBusID: '0000:3b:02.1' }),
-    ['invalid-value "device" device: names a device, and so does pciBusID'],
+    ['device-keys "device" device: names a device, and so does pciBusID'],
   ],
   [
     'sysctls of a pod without a tuning key',
@@ -263,14 +263,14 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     'a range that has only its gateway',
     pool({ subnet: '10.1.0.0/30', exclude: ['10.1.0.2'] }),
     [
-      'range-invalid "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
+      'range-without-addresses "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
     ],
   ],
   [
     'the same by rangeStart and rangeEnd',
     pool({ subnet: '10.1.0.0/24', rangeStart: '10.1.0.1', rangeEnd: '10.1.0.1' }),
     [
-      'range-invalid "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
+      'range-without-addresses "ipam" ipam: range set 0 has no address for a pod: its gateway and excluded addresses are all that it holds',
     ],
   ],
   ['a range for one pod', pool({ subnet: '10.1.0.0/30' }), []],
@@ -340,7 +340,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   [
     'trestle as their IPAM: its values',
     upstream({ type: 'bridge', ipam: { type: 'trestle', subnet: '10.1.0.0' } }),
-    ['range-invalid "subnet" ipam.subnet: invalid range set 0: invalid CIDR address: 10.1.0.0'],
+    ['range-subnet "subnet" ipam.subnet: invalid range set 0: invalid CIDR address: 10.1.0.0'],
   ],
   [
     'ports in the file',
