@@ -76,7 +76,7 @@ async function foreignChains(machine: Machine): Promise<readonly BaseChain[]> {
     const own = nftables.flatMap(({ rule }): readonly Rule[] => {
       if (rule?.['family'] !== family || rule['table'] !== table) return []
       const line =
-        new RegExp(`^\\s*(.*) # handle ${rule['handle']}$`, 'm').exec(text)?.[1] ?? `handle ${rule['handle']}`
+        new RegExp(`^\\t\\t(.*) # handle ${rule['handle']}$`, 'm').exec(text)?.[1] ?? `handle ${rule['handle']}`
       return [{ chain: String(rule['chain']), expr: rule['expr'] as readonly JsonObject[], text: line }]
     })
     const rules = Map.groupBy(own, (rule) => rule.chain)
