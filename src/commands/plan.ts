@@ -85,7 +85,7 @@ async function run(input: Input): Promise<number> {
     const links = [plugin['master'], plugin['device']].filter((link) => typeof link === 'string')
     const { type } = asObject(plugin['ipam'])
     const ipam = isPluginType(type) ? { ipamType: type } : {}
-    const node = { programs: [], uplink: 'node0', mtu: uplinkMtu() ?? 1500, links, ranges: stdin }
+    const node = { programs: [], uplink: 'node0', mtu: uplinkMtu() ?? 1500, links }
     return { name: network.name, inside: { ...node, ...ipam, stdin, isDel, isChained } satisfies PlanInput }
   })
   requireRoot('plan', 'it makes network namespaces')

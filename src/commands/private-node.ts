@@ -15,7 +15,6 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { overlaps, parseCidr, toCidr } from '../cni/addresses.ts'
 import { toCniError } from '../cni/errors.ts'
 import { writeAll } from '../process/stdio.ts'
 import { exitCode } from './command.ts'
@@ -31,8 +30,6 @@ export interface PrivateNode {
   readonly mtu: number
   /** Further links of the node, by name. */
   readonly links: readonly string[]
-  /** A text with the ranges (CIDR) that the uplink stays apart from. */
-  readonly ranges: string
 }
 
 /** The addresses of both ends of the uplink, without prefix lengths. */
@@ -114,27 +111,16 @@ function showAgain(path: string, fd: number): void {
   must('mount', ['-o', 'remount,bind,ro', path])
 }
 
-/** Ranges for documentation (RFC 5737, RFC 3849), two of each: a configuration under test may use one. */
-const uplinks4 = ['198.51.100', '203.0.113'] as const
-const uplinks6 = ['2001:db8:ffff', '2001:db8:fffe'] as const
-
-/** Addresses for the uplink that are in none of the ranges of a text; one of all addresses is a route's. */
-export function uplinkApartFrom(text: string): Omit<Uplink, 'name'> {
-  const ranges = text.match(/[0-9a-fA-F.:]+\/\d{1,3}(?=")/g) ?? []
-  const taken = ranges.filter((range) => !range.endsWith('/0')).flatMap((range) => parseCidr(range) ?? [])
-  const isFree = (cidr: string) => !taken.some((range) => overlaps(range, toCidr(cidr)))
-  const v4 = uplinks4.find((prefix) => isFree(`${prefix}.0/24`)) ?? uplinks4[0]
-  const v6 = uplinks6.find((prefix) => isFree(`${prefix}::/64`)) ?? uplinks6[0]
-  return { node: { 4: `${v4}.2`, 6: `${v6}::2` }, outside: { 4: `${v4}.1`, 6: `${v6}::1` } }
-}
+/** Addresses for documentation (RFC 5737, RFC 3849): no network under test has them. */
+const node = { 4: '198.51.100.2', 6: '2001:db8:ffff::2' } as const
+const far = { 4: '198.51.100.1', 6: '2001:db8:ffff::1' } as const
 
 /** Whether the kernel has IPv6 at all (ipv6.disable=1 leaves the file out). */
 export function hasIpv6(): boolean {
   return existsSync('/proc/net/if_inet6')
 }
 
-function makeLinks({ uplink: name, mtu, links, ranges }: PrivateNode): Uplink {
-  const { node, outside: far } = uplinkApartFrom(ranges)
+function makeLinks({ uplink: name, mtu, links }: PrivateNode): Uplink {
   const others = links.filter((link) => link !== name)
   must('ip', ['netns', 'add', outside])
   const onNode = [
@@ -161,12 +147,10 @@ function makeLinks({ uplink: name, mtu, links, ranges }: PrivateNode): Uplink {
   return { name, node, outside: far }
 }
 
-/** Makes an empty pod. Returns its path: as the call names it, where that is a path of ip-netns(8). */
-export function makePod(netns: string): string {
-  if (netns === '') return ''
-  const name = /^(?:\/var)?\/run\/netns\/([A-Za-z\d_][\w.-]{0,200})$/.exec(netns)?.[1]
-  must('ip', ['netns', 'add', name ?? 'pod'])
-  return name === undefined ? '/run/netns/pod' : netns
+/** Makes an empty pod, and returns its path. */
+export function makePod(): string {
+  must('ip', ['netns', 'add', 'pod'])
+  return '/run/netns/pod'
 }
 
 /** `fd`: descriptor 3 of the program. */

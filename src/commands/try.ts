@@ -72,7 +72,7 @@ async function run({ words, isJson, output }: Input): Promise<number> {
   const programs = [...cniPath.split(':'), thisProgram().file]
   // A master is the uplink of the private node.
   const masters = network.plugins.map(({ master }) => master).filter((name) => typeof name === 'string')
-  const node = { programs, uplink: masters[0] ?? 'uplink', mtu: 1500, links: masters, ranges: JSON.stringify(network) }
+  const node = { programs, uplink: masters[0] ?? 'uplink', mtu: 1500, links: masters }
   const input: TryInput = { ...node, network, cniPath, isJson, hasColour: output.hasColour }
   const { code, why } = await runUnshared('__try-inside', input, 'inherit')
   if (code === exitCode.fine || code === exitCode.findings) return code

@@ -3,9 +3,9 @@
 
 import { describeRecord, isDead } from '../state/records.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
+import { judgeAll } from '../verbs/garbage.ts'
 import { planUninstall, type UninstallPlan, uninstall } from '../verbs/uninstall.ts'
 import { type Command, exitCode, type Input } from './command.ts'
-import { judgeAll } from './gc-command.ts'
 import { print } from './output.ts'
 import { requireRoot } from './self.ts'
 

@@ -97,13 +97,6 @@ function readCached(text: string): CachedAttachment | undefined {
   }, undefined)
 }
 
-/** The types of the plugins that made the attachment; empty where the entry does not say. */
-export function cachedTypes({ list }: CachedAttachment): readonly string[] {
-  const { plugins } = asObject(list)
-  const types = (Array.isArray(plugins) ? plugins : [list]).map((plugin) => asObject(plugin)['type'])
-  return types.filter((type) => typeof type === 'string')
-}
-
 /** The pod's addresses in a result; those of interfaces of the host are left out. */
 export function podIpsOf({ interfaces, ips }: Result): Result['ips'] {
   return ips.filter(({ interface: at }) => at === undefined || Boolean(interfaces[at]?.sandbox))

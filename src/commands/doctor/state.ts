@@ -12,15 +12,14 @@ import { type AttachmentRecord, allRecords, findRecord, isSameRecord } from '../
 import { isStateLost } from '../../state/recover.ts'
 import { compareInPod } from '../../verbs/check.ts'
 import { openContext } from '../../verbs/context.ts'
+import { judgeAll } from '../../verbs/garbage.ts'
 import { restoreNetworks } from '../../verbs/restore.ts'
-import { cachedAttachment, cachedAttachments, cachedTypes } from '../by-hand/libcni-cache.ts'
+import { cachedAttachment } from '../by-hand/libcni-cache.ts'
 import { inodeOf } from '../by-hand/pod.ts'
 import { counted, type Finding, findingOf } from '../findings.ts'
-import { judgeAll } from '../gc-command.ts'
 import { few, type Node, podText, shellWord } from './observed-node.ts'
 
 export async function checkNetwork(node: Node): Promise<readonly Finding[]> {
-  skipPodsOfOthers(node)
   const found: Finding[] = []
   if (isStateLost()) {
     const lost = [...node.host.links.values()].flatMap(({ name, alias, kind }) => {
@@ -114,18 +113,6 @@ function mtus({ records }: Node): readonly Finding[] {
   const largest = Math.max(...larger.map(({ spec }) => spec?.pod?.mtu ?? 0))
   const message = `pods have an MTU of up to ${largest} bytes, the way out one of ${most}`
   return [findingOf({ id: 'mtu-larger', on: few(larger.map(podText)), message })]
-}
-
-/** Pods of other plugins are not compared: the report says so, so that it is no all-clear. */
-function skipPodsOfOthers({ records, skip }: Node): void {
-  const others = cachedAttachments().filter(({ ifName, containerId, netns }) => {
-    const isOurs = records.some(({ id }) => id.containerId === containerId && id.ifName === ifName)
-    // containerd attaches `lo` of each pod by a network of its own.
-    return ifName !== 'lo' && !isOurs && inodeOf(netns) !== undefined
-  })
-  const types = [...new Set(others.flatMap((each) => cachedTypes(each).slice(0, 1)))].toSorted()
-  const why = `pods of ${types.join(', ')} are not compared with the kernel`
-  if (types.length > 0) skip({ group: 'network', why, isPartial: true })
 }
 
 /** What `trestle gc` would collect or report. */

@@ -130,14 +130,7 @@ async function runOnce({ call, executions, result }: CallRecord, file: string, s
   const named = Object.entries(call.env).filter(([name]) => /^CNI_[A-Z]+$/.test(name))
   const env = { ...Object.fromEntries(named), PATH: toolPath(), CNI_PATH: cniPath, ...argsWith(call, result) }
   const programs = [...cniPath.split(':'), file]
-  const node = {
-    programs,
-    uplink: 'node0',
-    mtu: Number(mtu ?? 1500),
-    links: [],
-    ranges: stdin,
-    netns: call.netns ?? '',
-  }
+  const node = { programs, uplink: 'node0', mtu: Number(mtu ?? 1500), links: [], netns: call.netns ?? '' }
   return await runOnPrivateNode<Run, ReplayInput>('__replay-inside', { ...node, file, env, stdin })
 }
 
@@ -157,7 +150,7 @@ const stateDirectory = '/run/trestle'
 /** The inner process: runs the call of standard input once. */
 export async function runReplay(): Promise<number> {
   return await insideNode<ReplayInput>((input): Run => {
-    const netns = makePod(input.netns)
+    const netns = input.netns === '' ? '' : makePod()
     // trestle then records its own call: its processes are compared.
     mkdirSync(stateDirectory, { mode: 0o700 })
     writeFileSync(`${stateDirectory}/recording.json`, '{"record":{}}')
