@@ -52,37 +52,57 @@ const hooks: readonly string[] = ['prerouting', 'forward', 'postrouting', 'input
 
 /** Throws where nft fails. */
 async function foreignChains(machine: Machine): Promise<readonly BaseChain[]> {
-  const list = async (...options: readonly string[]) => {
-    const { code, stdout, stderr } = await machine.ask({
-      file: 'nft',
-      args: [...options, '-a', '-t', 'list', 'ruleset'],
-    })
-    if (code !== 0) throw new Error(`nft cannot list the rules: ${stderr.trim()}`)
-    return stdout
+  const { nftables = [] } = JSON.parse(await list(machine, '-j')) as {
+    nftables?: readonly Record<string, JsonObject>[]
   }
-  const { nftables = [] } = JSON.parse(await list('-j')) as { nftables?: readonly Record<string, JsonObject>[] }
-  // The JSON has no text of a rule, of a condition of iptables only the name, and not every nft's the flags of a table.
-  const texts = new Map((await list()).split(/^(?=table )/m).map((text) => [text.split(' ', 3).join(' '), text]))
-  const found: BaseChain[] = []
-  for (const { chain } of nftables) {
-    const [family, table, name, hook] = ['family', 'table', 'name', 'hook'].map((key) =>
-      String(chain?.[key]),
-    ) as string[]
-    const text = texts.get(`table ${family} ${table}`) ?? ''
-    if (family === undefined || table === undefined || name === undefined || hook === undefined) continue
-    const isOfPods = ['ip', 'ip6', 'inet'].includes(family) && hooks.includes(hook) && chain?.['type'] === 'filter'
+  const { texts, dormant } = readText(await list(machine))
+  const tables = new Map<string, Map<string, Rule[]>>()
+  for (const { rule } of nftables) {
+    if (rule === undefined) continue
+    const [place, chain] = [`${rule['family']} ${rule['table']}`, String(rule['chain'])]
+    const chains = tables.get(place) ?? new Map<string, Rule[]>()
+    tables.set(place, chains)
+    const text = texts.get(`${place} ${rule['handle']}`) ?? `handle ${rule['handle']}`
+    const before = chains.get(chain)
+    const read = { chain, expr: rule['expr'] as readonly JsonObject[], text }
+    if (before === undefined) chains.set(chain, [read])
+    else before.push(read)
+  }
+  return nftables.flatMap(({ chain = {} }): readonly BaseChain[] => {
+    const family = String(chain['family'])
+    const [table, name, hook] = [String(chain['table']), String(chain['name']), String(chain['hook'])]
+    const isOfPods = ['ip', 'ip6', 'inet'].includes(family) && hooks.includes(hook) && chain['type'] === 'filter'
     // firewalld answers for its own zones: `trestle explain` knows its refusals.
-    if (!isOfPods || [tableName, 'firewalld'].includes(table) || /^\tflags .*\bdormant\b/m.test(text)) continue
-    const own = nftables.flatMap(({ rule }): readonly Rule[] => {
-      if (rule?.['family'] !== family || rule['table'] !== table) return []
-      const line =
-        new RegExp(`^\\t\\t(.*) # handle ${rule['handle']}$`, 'm').exec(text)?.[1] ?? `handle ${rule['handle']}`
-      return [{ chain: String(rule['chain']), expr: rule['expr'] as readonly JsonObject[], text: line }]
-    })
-    const rules = Map.groupBy(own, (rule) => rule.chain)
-    found.push({ family, table, name, hook, drops: chain?.['policy'] === 'drop', rules })
+    const isOthers = table !== tableName && table !== 'firewalld' && !dormant.has(`${family} ${table}`)
+    if (!isOfPods || !isOthers) return []
+    const rules = tables.get(`${family} ${table}`) ?? new Map<string, Rule[]>()
+    return [{ family, table, name, hook, drops: chain['policy'] === 'drop', rules }]
+  })
+}
+
+async function list(machine: Machine, ...options: readonly string[]): Promise<string> {
+  const args = [...options, '-a', '-t', 'list', 'ruleset']
+  const { code, stdout, stderr } = await machine.ask({ file: 'nft', args })
+  if (code !== 0) throw new Error(`nft cannot list the rules: ${stderr.trim()}`)
+  return stdout
+}
+
+/**
+ * The text of each rule by family, table and handle, and the tables that are dormant. The JSON has no text of a rule, of a
+ * condition of iptables only the name, and not with every nft the flags of a table.
+ */
+function readText(listing: string) {
+  const texts = new Map<string, string>()
+  const dormant = new Set<string>()
+  let table = ''
+  for (const line of listing.split('\n')) {
+    const [, head] = /^table (\S+ \S+) \{/.exec(line) ?? []
+    const [, text = '', handle] = /^\t\t(.*) # handle (\d+)$/.exec(line) ?? []
+    if (head !== undefined) table = head
+    else if (/^\tflags .*\bdormant\b/.test(line)) dormant.add(table)
+    else if (handle !== undefined) texts.set(`${table} ${handle}`, text)
   }
-  return found
+  return { texts, dormant }
 }
 
 /** Addresses for documentation (RFC 5737, RFC 3849); no packet is sent. */
