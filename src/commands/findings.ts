@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finding of lint, doctor, explain or try: a diagnosis of the catalogue with its place and observation, as text and
+// A finding of lint or doctor: a diagnosis of the catalogue with its place and observation, as text and
 // as JSON.
 
 import { styleText } from 'node:util'
-import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../catalogue/diagnosis.ts'
+import { diagnosis, type Severity } from '../catalogue/diagnosis.ts'
 import { oneLine } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
 import { UsageError } from './command.ts'
 import { nearestWord } from './nearest-word.ts'
 import type { Output } from './output.ts'
 
-/** One finding of lint, doctor, explain or try, as docs/findings.schema.json has it; what further keys are is said there. */
+/** One finding of lint or doctor, as docs/findings.schema.json has it; what further keys are is said there. */
 export interface Finding {
   readonly id: string
   readonly severity: Severity
@@ -26,8 +26,6 @@ export interface Finding {
   readonly group?: string
   readonly seen?: string
   readonly consequence?: string
-  readonly role?: 'cause' | 'around' | 'after'
-  readonly said?: string
 }
 
 /** A diagnosis and its place. A key that is left out is as the diagnosis says. */
@@ -38,13 +36,6 @@ export function findingOf(found: Found): Finding {
   const { severity = 'error', group, meaning, causes, cure, run } = diagnosis(found.id)
   const ofDoctor = (found.group ?? group) === undefined ? {} : { group, consequence: meaning }
   return defined({ severity, ...ofDoctor, cause: causes.join('; or '), cure, run, ...defined(found) }) as Finding
-}
-
-/** A diagnosis as `-o json` has it; `cause`: all causes as one text. */
-export function documentOf(about: Diagnosis): Readonly<Record<string, unknown>> {
-  const { id, code, severity, group, meaning, causes, look, cure, run } = about
-  const { program: who, findings: checks } = isKnownError(about) ? about : {}
-  return { id, who, code, severity, group, meaning, cause: causes.join('; or '), causes, look, cure, run, checks }
 }
 
 /** The words of a comma-separated option. Throws UsageError for an unknown word, which would have no effect. */

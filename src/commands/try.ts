@@ -9,7 +9,7 @@ import { nowMs } from '../process/clock.ts'
 import { runnerUntil } from '../process/runner.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { failureOf } from './failure.ts'
-import { findingOf, painted } from './findings.ts'
+import { painted } from './findings.ts'
 import { namesIfThere } from './if-there.ts'
 import { readFileAs } from './input-file.ts'
 import { type NetworkList, readNetworkList } from './network-list.ts'
@@ -274,14 +274,13 @@ function openReport(title: string, isJson: boolean, output: Output) {
   const close = (): number => {
     const count = (outcome: Step['outcome']) => steps.filter((step) => step.outcome === outcome).length
     const counts = { ok: count('ok'), failed: count('failed'), skipped: count('skipped') }
-    const checks = steps.map(({ what, outcome, detail }) => ({ status: statuses[outcome], summary: what, detail }))
-    const findings = steps.flatMap(({ what, known, detail = '' }) => {
-      return known === undefined ? [] : [findingOf({ id: known, message: detail, severity: 'error', on: what })]
-    })
+    const checks = steps.map(({ what, outcome, detail, known }) => ({
+      ...{ status: statuses[outcome], summary: what, detail, id: known },
+    }))
     const notLooked = 'the node itself was not looked at: `trestle lint` and `trestle doctor` do that\n'
     const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n${counts.failed === 0 ? notLooked : ''}`
     const code = counts.failed > 0 ? exitCode.findings : exitCode.fine
-    return print({ isJson, output }, { command: 'try', document: { title, checks, findings, counts }, text, code })
+    return print({ isJson, output }, { command: 'try', document: { title, checks, counts }, text, code })
   }
   return { add, close }
 }

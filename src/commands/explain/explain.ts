@@ -3,11 +3,10 @@
 
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
-import { documentOf } from '../findings.ts'
 import { readInputText } from '../input-file.ts'
 import { nearestWord } from '../nearest-word.ts'
 import { print } from '../output.ts'
-import { codeTitle, diagnosisText, isCode, publishedOf, recognisedText } from './explanation.ts'
+import { codeTitle, diagnosisText, documentOf, recognisedText } from './explanation.ts'
 import { isFailureKept, showLast } from './last.ts'
 import { errorCodes, type Found, isEmpty, ownErrors, recognise } from './recognise.ts'
 
@@ -50,14 +49,9 @@ function run({ words, values, isJson, output }: Input): number {
   return known === undefined ? explainText(word, out) : answer(exitCode.fine, out, [known], diagnosisText(known))
 }
 
-/** Prints the text, or a document with the diagnoses, and as findings those that are no mere code. */
+/** Prints the text, or a document with the diagnoses. */
 function answer(code: number, out: Out, all: readonly (Diagnosis | Found)[], text: string, more: object = {}): number {
-  const findings = all.filter((each) => !isCode(each)).map(publishedOf)
-  const found = all.map((each) => ({
-    ...documentOf(each),
-    ...('role' in each ? { role: each.role, said: each.said } : {}),
-  }))
-  return print(out, { command: 'explain', document: { diagnoses: found, findings, ...more }, text, code })
+  return print(out, { command: 'explain', document: { diagnoses: all.map(documentOf), ...more }, text, code })
 }
 
 function explainCode(number: number, out: Out): number {

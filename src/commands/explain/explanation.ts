@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explanations as text for people, and as findings.
+// Explanations as text for people, and as data.
 
 import { type Diagnosis, isErrorId, isKnownError } from '../../catalogue/diagnosis.ts'
-import { type Finding, findingOf } from '../findings.ts'
 import type { Found, Recognised } from './recognise.ts'
 
 const longestQuote = 100
@@ -41,15 +40,26 @@ function originOf(about: Diagnosis): string {
   return [...finding, ...error].join('; ')
 }
 
-/** A diagnosis as a finding, with role and words if it was found in a text. */
-export function publishedOf(about: Diagnosis | Found): Finding {
-  const { id, family, code, meaning } = about
-  const on = isKnownError(about) ? about.program : isErrorId(id) ? 'trestle' : `trestle ${family}`
-  const message = isErrorId(id) && code !== undefined ? `code ${code}: ${meaning}` : meaning
+/** As `-o json` has it; `cause`: all causes as one text. Role and words of an error that was found in a text. */
+export function documentOf(about: Diagnosis | Found): Readonly<Record<string, unknown>> {
+  const { id, code, severity, group, meaning, causes, look, cure, run } = about
+  const { program: who, findings: checks } = isKnownError(about) ? about : {}
   const found = 'role' in about ? { role: about.role, said: about.said } : {}
-  const severity = isKnownError(about) ? 'error' : about.severity
-  const { group: _, consequence: __, ...finding } = findingOf({ id, severity, on, message, ...found })
-  return finding
+  return {
+    id,
+    who,
+    code,
+    severity,
+    group,
+    meaning,
+    cause: causes.join('; or '),
+    causes,
+    look,
+    cure,
+    run,
+    checks,
+    ...found,
+  }
 }
 
 /** The analysis as text: causes in full, and messages around them in a line each. */

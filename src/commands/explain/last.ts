@@ -10,7 +10,7 @@ import { print } from '../output.ts'
 import { type CallRecord, newestFailure, pathOfRecord, readRecord } from '../record/read-record.ts'
 import { callText } from '../record/record-text.ts'
 import { requireRoot } from '../self.ts'
-import { diagnosisText, publishedOf } from './explanation.ts'
+import { diagnosisText, documentOf } from './explanation.ts'
 import { recognise } from './recognise.ts'
 
 export const lastCommand: Command = {
@@ -44,7 +44,7 @@ export function showLast(input: Pick<Input, 'isJson' | 'output'>, command: strin
   }
   const known = diagnosesOf(record)
   const text = [callText(record), known.map(diagnosisText).join('')].filter((part) => part !== '').join('\n')
-  const document = { record: record.lines, file: record.path, findings: known.map(publishedOf) }
+  const document = { record: record.lines, file: record.path, diagnoses: known.map(documentOf) }
   return print(input, { command, document, text, code: record.result.exit === 0 ? exitCode.fine : exitCode.findings })
 }
 

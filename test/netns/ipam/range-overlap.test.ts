@@ -2,7 +2,7 @@
 // A range with a gateway on the host that overlaps what another interface or network has: refused (110) when the network
 // is set up, naming both.
 
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
@@ -188,26 +188,4 @@ describe('the single address of another interface inside the range', () => {
       '192.0.2.4',
     ])
   })
-})
-
-it('trestle lint on the node says it beforehand', () => {
-  plug('eth9', '192.0.2.2/24')
-  const directory = `${host.stateDir}/lint`
-  mkdirSync(`${directory}/bin`, { recursive: true })
-  const file = `${directory}/10-net.conflist`
-  const lint = (plugin: object, ...options: readonly string[]) => {
-    writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'net', plugins: [{ type: 'trestle', ...plugin }] }))
-    return host.run('dist/trestle', ['lint', file, '--skip', 'plugin-missing', ...options]).stdout
-  }
-  const bin = ['--bin-dir', `${directory}/bin`]
-  const id = 'range-in-use'
-  expect(lint({ podcidr: lan }, ...bin)).toContain('the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9')
-  expect(lint({ podcidr: lan }, ...bin)).toContain(id)
-  expect(lint({ podcidr: lan, allowOverlap: true }, ...bin)).not.toContain(id)
-  expect(lint({ podcidr: '10.240.0.0/24' }, ...bin)).not.toContain(id)
-  // No plugins are installed here: it is written for elsewhere.
-  expect(lint({ podcidr: lan }, '--bin-dir', '/nonexistent')).not.toContain(id)
-  // Once it is set up, the bridge itself is no overlap.
-  attach(host, netConf({ podcidr: '10.240.0.0/24' }))
-  expect(lint({ podcidr: '10.240.0.0/24' }, ...bin)).not.toContain(id)
 })

@@ -47,7 +47,7 @@ it('last and explain show a failed ADD with cause and cure', () => {
   expect(command(host, 'explain').stdout.replace(/\d+s ago/, '')).toBe(last.stdout.replace(/\d+s ago/, ''))
   expect(JSON.parse(command(host, 'last', '-o', 'json').stdout)).toMatchObject({
     exitCode: 1,
-    findings: [{ cure: expect.any(String) }],
+    diagnoses: [{ cure: expect.any(String) }],
   })
 })
 

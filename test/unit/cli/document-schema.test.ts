@@ -2,7 +2,6 @@
 // The published schema of `-o json`. What commands print is held against it where tests run them (test/support/published.ts).
 
 import { expect, it } from 'vitest'
-import { runCli } from '../../support/collect.ts'
 import { asPublished, documentSchema } from '../../support/published.ts'
 
 const finding = {
@@ -29,16 +28,4 @@ it.each([
 it('a test that gets a document with another exit code than the process had fails', () => {
   expect(() => asPublished(document, 0)).toThrow('exitCode 1, the process: 0')
   expect(() => asPublished({ ...document, findings: [{}] }, 1)).toThrow('findings.schema.json')
-})
-
-it.each([
-  [['explain', 'cni plugin not initialized'], 'cni-not-initialized'],
-  [['explain', 'pool-exhausted'], 'pool-exhausted'],
-  [['explain', 'json-syntax'], 'json-syntax'],
-  [['explain', 'host-local-full'], 'host-local-full'],
-  [['explain', '101'], 'pool-exhausted'],
-])('%j has its findings in it', async (words, id) => {
-  const { json } = await runCli([...words, '-o', 'json'])
-  const { findings = [] } = documentSchema.parse(json) as { findings?: readonly { id: string }[] }
-  expect(findings.map((each) => each.id)).toContain(id)
 })

@@ -41,7 +41,7 @@ it('exits 1 for a word that is not known, with what it may mean', async () => {
   expect([code, stderr]).toEqual([1, ''])
   expect(stdout).toMatch(/^"pool-exhaustd" is no error code .*: did you mean "pool-exhausted"\?\n$/)
   const { json } = await runCli(['explain', 'abc', '-o', 'json'])
-  expect(json).toMatchObject({ command: 'explain', findings: [], exitCode: 1 })
+  expect(json).toMatchObject({ command: 'explain', diagnoses: [], exitCode: 1 })
 })
 
 it('exits 1 for a code that is not ours, in both formats', async () => {
