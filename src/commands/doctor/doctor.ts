@@ -2,6 +2,7 @@
 // `trestle doctor`: finds faults of the pod network on this node.
 
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
+import { parseAddress } from '../../cni/addresses.ts'
 import { CniError } from '../../cni/errors.ts'
 import { openContext } from '../../verbs/context.ts'
 import { restoreNetworks } from '../../verbs/restore.ts'
@@ -22,8 +23,8 @@ import { checkLeftovers, checkNetwork, checkPorts } from './state.ts'
 
 export const doctorCommand: Command = {
   name: 'doctor',
-  words: '',
-  maxWords: 0,
+  words: '[PEER]',
+  maxWords: 1,
   summary: 'find the faults of the pod network of this node',
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, the kernel (forwarding, rp_filter,',
@@ -41,14 +42,14 @@ export const doctorCommand: Command = {
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
     'no-runtime': { type: 'boolean', help: 'ask no runtime' },
     pod: { type: 'string', value: 'POD', help: 'NAMESPACE/NAME or a container id: its facts and its findings' },
-    probe: { type: 'boolean', help: 'make two temporary pods, and test what they reach' },
+    probe: { type: 'boolean', help: 'make two temporary pods, and test what they reach; full packets to PEER' },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
   examples: [
     'trestle doctor',
     'trestle doctor --only kernel,firewall',
     'trestle doctor --pod default/web',
-    'trestle doctor --probe',
+    'trestle doctor --probe 10.244.2.7',
     'trestle doctor --fix --apply',
     'trestle doctor -o json',
   ],
@@ -73,11 +74,15 @@ const checks: readonly {
 ]
 
 async function run(input: Input): Promise<number> {
-  const { values, isJson, output } = input
+  const { values, words, isJson, output } = input
+  const [peer] = words
   const pod = values['pod'] as string | undefined
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   if (pod !== undefined && !/^[\w.-]+(?:\/[\w.-]+)?$/.test(pod)) {
     throw new UsageError(`--pod ${pod}: use NAMESPACE/NAME, or a container id`)
+  }
+  if (peer !== undefined && (values['probe'] !== true || parseAddress(peer) === undefined)) {
+    throw new UsageError(`${peer}: the only word is the address of a peer, with --probe`)
   }
   const selection = readSelection(values)
   if (selection.groups.length === 0) throw new UsageError('nothing is left to look at: probe goes with --probe')
@@ -125,7 +130,7 @@ async function examine(input: Input, selection: Selection, progress: Progress): 
   return { ...report, done: plan.length > 0 ? plan : ['no finding can be repaired by --fix'] }
 }
 
-function optionsOf({ values }: Input): Options {
+function optionsOf({ values, words: [peer] }: Input): Options {
   const text = (name: string) => values[name] as string | undefined
   return {
     confDir: text('config-dir'),
@@ -133,6 +138,7 @@ function optionsOf({ values }: Input): Options {
     endpoint: text('runtime-endpoint'),
     isRuntimeAsked: values['no-runtime'] !== true,
     logFile: text('log'),
+    peer,
   }
 }
 

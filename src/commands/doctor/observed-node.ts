@@ -44,6 +44,8 @@ export interface Options {
   readonly endpoint: string | undefined
   readonly isRuntimeAsked: boolean
   readonly logFile: string | undefined
+  /** An address that gets packets of full length with --probe. */
+  readonly peer: string | undefined
 }
 
 /** A plugin of the used list. */

@@ -17,6 +17,7 @@ import { readNetworkList } from '../network-list.ts'
 import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
 import {
   addressOf,
+  fullSizeStep,
   gatewayProbe,
   hostPortProbe,
   type Probe,
@@ -39,7 +40,7 @@ const stepTimeoutMs = 30_000
  * Makes, probes and removes the pods, also when this process is told to end. Throws CniError 106 then, or an error with
  * the reason why no pods can be made.
  */
-export async function probeNode({ configurations }: Node): Promise<Probed> {
+export async function probeNode({ configurations, options: { peer } }: Node): Promise<Probed> {
   const used = configurations.find(({ file }) => file !== undefined)
   if (used?.file === undefined) throw new Error('no runtime of this node uses a configuration')
   const { confDir, binDirs, file, network = '' } = used
@@ -68,7 +69,7 @@ export async function probeNode({ configurations }: Node): Promise<Probed> {
     for (const name of podNames) {
       if (endedBy === undefined && !(await addPod(trial, name))) break
     }
-    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial)))
+    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial, peer)))
   } finally {
     // A running call of CNI is not cancelled: its result has to be known.
     for (const name of podNames.slice(0, trial.holders.length)) await delPod(trial, name)
@@ -94,7 +95,7 @@ function whyNotProbeable({ plugins }: Configuration): string | undefined {
 const chainable = ['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr']
 
 /** All probes at once. */
-async function reachSteps(trial: Trial): Promise<readonly Step[]> {
+async function reachSteps(trial: Trial, peer: string | undefined): Promise<readonly Step[]> {
   const [first, second] = trial.pods
   if (first === undefined || second === undefined) return []
   if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
@@ -108,6 +109,7 @@ async function reachSteps(trial: Trial): Promise<readonly Step[]> {
   return await Promise.all([
     ...probes.map((probe) => tried(trial, probe)),
     ...families.map((family) => outsideStep(trial, first, family)),
+    ...(peer === undefined ? [] : [fullSizeStep(trial, first, peer)]),
   ])
 }
 

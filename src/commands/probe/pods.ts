@@ -16,7 +16,7 @@ export const podNames = ['a', 'b'] as const
 /** A call of CNI, or something that is reached between them. `own-port`: a pod its own host port. */
 export type Target =
   | ('status' | 'add' | 'link' | 'node' | 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port')
-  | ('check' | 'del' | 'left')
+  | ('peer' | 'check' | 'del' | 'left')
 
 /** One thing that was tried. `detail`: why it failed or was not tried; `known`: the id of trestle's error. */
 export interface Step {

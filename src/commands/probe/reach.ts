@@ -89,3 +89,29 @@ export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, 
   const [file = '', ...args] = inside
   return await runtime.run({ file, args })
 }
+
+/** Headers of IP and ICMP, which ping's size does not count (ping(8)). */
+const headerBytes = { 4: 28, 6: 48 } as const
+
+/** Pings a peer with the don't-fragment bit; the longest packet that passes is found by halving. */
+export async function fullSizeStep(trial: Trial, from: Pod, peer: string): Promise<Step> {
+  const { netns, ifName } = from.attachment
+  const { stdout } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
+  const mtu = Number(readDocuments(stdout)[0]?.['mtu'])
+  const header = headerBytes[familyOf(peer)]
+  const passes = async (bytes: number, seconds = 1) => {
+    const words = ['ping', '-n', '-q', '-M', 'do', '-c', '1', '-w', `${seconds}`, '-s', `${bytes - header}`, peer]
+    return (await runIn(trial, netns, words)).code === 0
+  }
+  const step = { what: `${from.label} to ${peer}, packets of ${mtu} bytes`, target: 'peer' } as const
+  let least = header + 56
+  // The first may wait for a neighbour.
+  if (!(await passes(least, 4))) return { ...step, outcome: 'failed', detail: 'no answer, whatever the length' }
+  if (await passes(mtu, 2)) return { ...step, outcome: 'ok', detail: `packets of ${mtu} bytes pass` }
+  for (let most = mtu; most - least > 1; ) {
+    const middle = Math.floor((least + most) / 2)
+    if (await passes(middle)) least = middle
+    else most = middle
+  }
+  return { ...step, outcome: 'failed', detail: `the longest that pass have ${least} bytes` }
+}
