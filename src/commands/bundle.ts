@@ -16,7 +16,7 @@ import { isConfigurationName } from './config-directory.ts'
 import { failureOf } from './failure.ts'
 import { orElse } from './if-there.ts'
 import { type Progress, print, withProgress } from './output.ts'
-import { confDirOf, nodeRuntimes } from './runtimes/node-runtimes.ts'
+import { nodeRuntimes } from './runtimes/node-runtimes.ts'
 import { defaultConfDir } from './runtimes/runtime-settings.ts'
 import { requireRoot, thisProgram } from './self.ts'
 
@@ -26,9 +26,8 @@ export const bundleCommand: Command = {
   maxWords: 1,
   summary: 'write one archive for a bug report, with secrets masked',
   description: [
-    'Writes a tar.gz with what a bug report needs: doctor and lint, the newest records and failed calls, links,',
-    'routes, rules, versions and CNI configurations. INDEX in it says why each file is there. Secrets are',
-    'masked; look at it before you publish it. FILE must not exist; default: trestle-bundle-TIME.tar.gz here.',
+    'Writes a tar.gz with what a bug report needs; INDEX in it says why each file is there. Secrets are masked: look',
+    'at it before you publish it. FILE must not exist; default: trestle-bundle-TIME.tar.gz here.',
   ].join('\n'),
   options: {},
   examples: ['trestle bundle', 'trestle bundle /root/report.tar.gz'],
@@ -106,7 +105,7 @@ async function readParts(progress: Progress): Promise<readonly Part[]> {
     progress(name)
     parts.push({ name, why, text: masked(outputOf(command)) })
   }
-  const directories = new Set([defaultConfDir, ...(await nodeRuntimes()).map(confDirOf)])
+  const directories = new Set([defaultConfDir, ...(await nodeRuntimes()).map(({ settings }) => settings.confDir)])
   for (const [at, directory] of [...directories].entries()) {
     for (const name of namesIn(directory).filter(isConfigurationName)) {
       const archived = `net.d${at === 0 ? '' : `-${at + 1}`}/${name.replace(/[^\w.-]/g, '_')}`

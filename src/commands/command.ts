@@ -13,7 +13,7 @@ export const exitCode = { fine: 0, findings: 1, usage: 2, couldNotLook: 3 } as c
 
 /**
  * An option of a command, in the words of node:util parseArgs. `value`: name of its argument in help. `many`: its
- * values may be repeated, and then become one with commas.
+ * values may be repeated, and then become lines of one.
  */
 export interface Option {
   readonly many?: true
@@ -86,7 +86,7 @@ function parsed(args: readonly string[], options: Command['options']) {
       allowPositionals: true,
     })
     const single = Object.entries(values).map(([name, value]) => {
-      return [name, Array.isArray(value) ? value.join(',') : value] as const
+      return [name, Array.isArray(value) ? value.join('\n') : value] as const
     })
     return { values: Object.fromEntries(single), positionals }
   } catch (error) {

@@ -14,10 +14,8 @@ export const mapCommand: Command = {
   words: '',
   maxWords: 0,
   summary: "draw the node's network: uplinks, bridges, pods, addresses, ports, routes",
-  description: [
-    'Draws a tree: the uplinks with the routes to pods of other nodes, each bridge with the pods on it, and pods with a',
-    'routed link of their own by their network. --svg writes the same as a picture for a browser, to a new file.',
-  ].join('\n'),
+  description:
+    'Draws uplinks with the routes to pods of other nodes, bridges with their pods, and routed pods by their network.',
   options: { svg: { type: 'string', value: 'FILE', help: 'write an SVG file' } },
   examples: ['trestle map', 'trestle map --svg node.svg'],
   run,

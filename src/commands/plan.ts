@@ -35,10 +35,9 @@ export const planCommand: Command = {
   maxWords: 1,
   summary: 'print the operations of an ADD or DEL, and change nothing here',
   description: [
-    'Reads a .conflist or .conf file (standard input without FILE) and prints what the first ADD of its trestle plugin',
-    "runs: each operation's purpose, and the input of each tool. It runs them in private namespaces, where nothing else",
-    'is: addresses are the first of each range, and the container is "example". A chained trestle gets a routed interface',
-    'with 192.0.2.2/24; another IPAM plugin is taken to answer with that address.',
+    'Prints each operation with its purpose, and the input of each tool, of an ADD that is run in private namespaces.',
+    'A chained trestle gets an interface with 192.0.2.2/24, and another IPAM plugin is taken to answer with that',
+    'address.',
   ].join('\n'),
   options: {
     del: { type: 'boolean', help: 'plan the DEL of the attachment instead of its ADD' },
@@ -47,7 +46,7 @@ export const planCommand: Command = {
   examples: [
     'trestle plan /etc/cni/net.d/10-pods.conflist',
     'trestle plan --del /etc/cni/net.d/10-pods.conflist',
-    'trestle plan --port 8080:80 --bandwidth 10M 10-pods.conflist',
+    'trestle plan --port 8080:80 10-pods.conflist',
     'trestle plan -o json <net.conf',
   ],
   run,

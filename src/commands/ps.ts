@@ -16,9 +16,9 @@ export const psCommand: Command = {
   maxWords: 1,
   summary: 'list the pods of this node: addresses, host ports, links, networks',
   description: [
-    'Lists every interface of every pod that trestle attached, and of pods of other plugins as far as libcni remembers',
-    'them; then how many addresses of each range are taken. WHICH shows only lines with this word: an address, a name of',
-    'a pod, namespace or network, a host port, a link, or the beginning of a container id. Exit code 1: nothing has it.',
+    'Every interface of every pod, of other plugins as far as libcni remembers them, and how many addresses of each',
+    'range are taken. WHICH is an address, a name, a host port, a link or the beginning of a container id. Exit code',
+    '1: nothing has it.',
   ].join('\n'),
   options: {},
   examples: ['trestle ps', 'trestle ps 10.244.1.7', 'trestle ps shop/web', 'trestle ps -o json'],

@@ -14,11 +14,8 @@ export const restoreCommand: Command = {
   maxWords: 0,
   summary: 'rebuild bridges, ports, rules and limits from state after a flush',
   description: [
-    'Compares the state of every network with the host and makes missing parts again: bridges and their ports,',
-    'nftables rules, bandwidth limits, forwarding. A second run changes nothing. With --dry-run it only lists what is',
-    'missing, with exit code 1. Exit code 1 also means that a live pod has lost its interface: it has to be made',
-    'again. DEL or `trestle gc` removes the rest of a pod whose namespace is gone.',
-    'conf-examples/trestle-restore.service runs it after each start or reload of a firewall.',
+    'Makes bridges, ports, rules, limits and forwarding again that state has and the host lacks. Exit code 1:',
+    'something is missing (--dry-run), or a live pod has lost its interface and is to be made again.',
   ].join('\n'),
   options: {
     'dry-run': { type: 'boolean', help: 'list missing parts, change nothing' },

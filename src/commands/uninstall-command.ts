@@ -15,10 +15,8 @@ export const uninstallCommand: Command = {
   maxWords: 0,
   summary: "remove all of trestle's own on this machine: bridges, rules, state",
   description: [
-    'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
-    'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
-    'Forwarding (net.ipv4.ip_forward) stays on. Remove configuration, executable and a unit trestle-restore.service',
-    'yourself. Without --apply nothing changes, and exit code 1 means that there is something to remove.',
+    'Removes bridges, nftables tables, accepts in other chains, garbage and state, once no pod is attached: remove',
+    'the configuration first, then the pods. Forwarding stays on. Exit code 1: there is something to remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],

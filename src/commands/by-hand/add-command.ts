@@ -24,14 +24,9 @@ export const addCommand: Command = {
   maxWords: 2,
   summary: 'attach a pod to a network by hand, and make the pod if there is none',
   description: [
-    'Runs ADD of every plugin of the network NET, of any make, in the network namespace POD. NET is the name of a',
-    'configuration in /etc/cni/net.d (`trestle nets` lists them). POD is a name, as `ip netns` has it, or an absolute',
-    'path; add makes a name that is missing, and `trestle del` removes it again. A second network needs an interface',
-    'of its own: --ifname net1. Results are kept where cnitool keeps them, so each sees those of the other.',
-    'If a plugin fails, add runs DEL, says cause and cure, and the exit code is 1.',
-    '',
-    'Variables, as of cnitool: NETCONFPATH (directory of configurations), CNI_PATH (directories of plugins; default',
-    '/opt/cni/bin), CAP_ARGS, CNI_ARGS, CNI_IFNAME.',
+    'Runs ADD of every plugin of the network NET (`trestle nets`) in the namespace POD, a name as of `ip netns` or an',
+    'absolute path; a name that is missing is made. After a failure DEL is run. Variables as of cnitool: NETCONFPATH,',
+    'CNI_PATH, CAP_ARGS, CNI_ARGS.',
   ].join('\n'),
   options: {
     ...capabilityOptions,
@@ -39,7 +34,7 @@ export const addCommand: Command = {
   },
   examples: [
     'trestle add pods web --port 8080:80',
-    'trestle add storage web --ifname net1 --mac 02:00:00:00:00:09',
+    `trestle add storage web --ifname net1 --cap 'mac="02:00:00:00:00:09"'`,
     'NETCONFPATH=/root/net.d trestle add new /run/netns/web -o json',
   ],
   run,

@@ -15,10 +15,8 @@ export const checkCommand: Command = {
   words: 'NET POD',
   maxWords: 2,
   summary: "ask a network's plugins whether a pod still is as they made it",
-  description: [
-    'Runs CHECK of every plugin with the list and the result that were kept at ADD, by `trestle add` or by cnitool.',
-    'Exit code 1: a plugin says that the pod differs.',
-  ].join('\n'),
+  description:
+    'Runs CHECK of every plugin with what was kept at ADD, by `trestle add` or cnitool. Exit code 1: the pod differs.',
   options: ifNameOption,
   examples: ['trestle check pods web', 'trestle check storage web -o json'],
   run: check,
@@ -51,9 +49,8 @@ export const statusCommand: Command = {
   maxWords: 1,
   summary: "ask a network's plugins whether they are ready for pods",
   description: [
-    'Runs STATUS of every plugin of the network, which came with CNI 1.1.0. Exit code 1: a plugin is not ready; 3: it',
-    'is not in CNI_PATH, or could not be asked.',
-    '`trestle doctor` looks at the whole node.',
+    'Runs STATUS of every plugin of the network (CNI 1.1.0). Exit code 1: a plugin is not ready; 3: it could not be',
+    'asked.',
   ].join('\n'),
   options: {},
   examples: ['trestle status pods'],

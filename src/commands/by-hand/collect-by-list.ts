@@ -47,7 +47,7 @@ export async function collectByList(input: Input): Promise<number> {
 
 /** The attachments of `--valid`. Throws UsageError for an empty list: GC would take the network from every pod. */
 function validIn(text: string): readonly ValidAttachment[] {
-  return text.split(',').map((each) => {
+  return text.split(/[,\n]/).map((each) => {
     const [, containerID, ifname] = /^([a-zA-Z0-9][\w.-]*)\/([^/\s]+)$/.exec(each) ?? []
     if (containerID !== undefined && ifname !== undefined) return { containerID, ifname }
     throw new UsageError(`--valid ${JSON.stringify(each)}: use ID/IFNAME, like cnitool-77383ca0a1715733ca6f/eth0`)

@@ -13,9 +13,8 @@ export const delCommand: Command = {
   maxWords: 2,
   summary: 'detach a pod from a network by hand',
   description: [
-    'Runs DEL of every plugin, last first, with the list and the result that were kept at ADD, by `trestle add` or by',
-    'cnitool. With the last network of a pod goes a namespace that `trestle add` made, and no other. A pod of a',
-    'container runtime is refused: DEL would take its network away.',
+    'Runs DEL of every plugin with what was kept at ADD, by `trestle add` or cnitool. With the last network of a pod',
+    'goes a namespace that `trestle add` made. A pod of a container runtime is refused.',
   ].join('\n'),
   options: ifNameOption,
   examples: ['trestle del pods web', 'trestle del storage web --ifname net1'],

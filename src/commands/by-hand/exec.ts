@@ -15,9 +15,8 @@ export const execCommand: Command = {
   startsProgram: true,
   summary: "run a program in a pod's network",
   description: [
-    'Runs a program of this node in the network namespace POD, a name or a path, also of a pod of a runtime. Files,',
-    'processes and resolv.conf are those of this node. All words after POD are of the program, and the exit code is',
-    "the program's own (127: there is no such program), so exec has no -o json.",
+    "Runs a program of this node in the network namespace POD, also of a runtime's pod. The exit code is the",
+    "program's.",
   ].join('\n'),
   options: {},
   examples: ['trestle exec web ip addr', 'trestle exec web -- ping -c 1 10.241.0.1', 'trestle exec web sh'],

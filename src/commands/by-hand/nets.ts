@@ -15,9 +15,8 @@ export const netsCommand: Command = {
   maxWords: 0,
   summary: 'list the networks for `add`, and the pods that were attached by hand',
   description: [
-    'Lists the networks of /etc/cni/net.d (NETCONFPATH) with their plugins, and what pods may ask of them; then the',
-    'attachments of `trestle add` and of cnitool. Exit code 1: a file cannot be used, or two have one name.',
-    '`trestle lint` tells more of each file.',
+    'The networks of /etc/cni/net.d (NETCONFPATH), and the attachments of `trestle add` and cnitool. Exit code 1: a',
+    'file is not used.',
   ].join('\n'),
   options: {},
   examples: ['trestle nets', 'NETCONFPATH=/root/net.d trestle nets -o json'],

@@ -27,11 +27,9 @@ export const doctorCommand: Command = {
   maxWords: 1,
   summary: 'find the faults of the pod network of this node',
   description: [
-    'Looks at the runtime and the directories that it uses, the configuration in use, the kernel (forwarding, rp_filter,',
-    'IPv6, br_netfilter), state against the links, routes and rules that exist, the inside of pods, addresses and host',
-    'ports, leftovers of dead pods, other firewalls, and the last hour of the logs of runtimes and kubelet. It changes',
-    'nothing. Networks of other plugins are not judged. Each finding has an id: `trestle explain forwarding-off`.',
-    'Exit code 1: an error or a warning; 3: nothing was found, and not all could be looked at.',
+    'Looks at runtimes, configuration, kernel, state, pods, addresses, host ports, firewalls and logs',
+    '(docs/commands.md). Changes nothing. Exit code 1: an error or a warning; 3: nothing was found, and not all could',
+    'be looked at.',
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'WORDS', help: 'only these groups or ids, commas between' },

@@ -13,15 +13,14 @@ import { stateRoot } from '../../state/layout.ts'
 import { type AttachmentRecord, allRecords, findFinished, isDead, knownNetworks } from '../../state/records.ts'
 import { openContext } from '../../verbs/context.ts'
 import type { Finding } from '../findings.ts'
-import { linkIfThere } from '../if-there.ts'
 import { subnetsOf } from '../lint/contradictions.ts'
 import { lintDirectory } from '../lint/directory.ts'
 import type { FileLint } from '../lint/file.ts'
 import { openPrograms, type Programs } from '../lint/programs.ts'
 import type { Progress } from '../output.ts'
-import { binDirsOf, confDirOf, type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
 import { askRuntime, type PodSandbox } from '../runtimes/runtime-list.ts'
-import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
+import { defaultSettings } from '../runtimes/runtime-settings.ts'
 
 export const groups = [
   ...(['host', 'kernel', 'runtime', 'configuration', 'agents', 'network'] as const),
@@ -112,15 +111,12 @@ export async function lookAtNode(options: Options, skip: Node['skip'], progress:
     }
   }
   progress('asking the runtimes')
-  const own = linkIfThere('/proc/self/ns/net')
-  const all = isRuntimeAsked ? await nodeRuntimes({ timeoutMs, endpoint }) : []
-  // A runtime in another network namespace belongs to another node, in a container of this one.
-  const runtimes = all.filter(({ pid }) => pid === undefined || linkIfThere(`/proc/${pid}/ns/net`) === own)
+  const runtimes = isRuntimeAsked ? await nodeRuntimes({ timeoutMs, endpoint }) : []
   const unknown = { listed: undefined, sandboxes: [], source: '' }
   const { listed, sandboxes } = await attempt('runtime', unknown, () => {
     return isRuntimeAsked ? askRuntime(endpoint, progress) : unknown
   })
-  const ofDirectory = new Map(runtimes.map((runtime) => [`${runtime.runtime} ${confDirOf(runtime)}`, runtime]))
+  const ofDirectory = new Map(runtimes.map((runtime) => [`${runtime.runtime} ${runtime.settings.confDir}`, runtime]))
   const configurations = (runtimes.length === 0 ? [undefined] : [...ofDirectory.values()]).map((runtime) => {
     return configurationOf(runtime, options, skip)
   })
@@ -134,8 +130,9 @@ export async function lookAtNode(options: Options, skip: Node['skip'], progress:
 }
 
 function configurationOf(runtime: NodeRuntime | undefined, options: Options, skip: Node['skip']): Configuration {
-  const confDir = options.confDir ?? (runtime === undefined ? defaultConfDir : confDirOf(runtime))
-  const binDirs = options.binDirs ?? (runtime === undefined ? [defaultBinDir] : binDirsOf(runtime))
+  const { confDir: usual, binDirs: usualBinDirs } = runtime?.settings ?? defaultSettings
+  const confDir = options.confDir ?? usual
+  const binDirs = options.binDirs ?? usualBinDirs
   const programs = openPrograms(binDirs)
   const { files, findings, prediction } = lintDirectory(confDir, programs, runtime === undefined ? [] : [runtime])
   if (prediction === undefined && existsSync(confDir)) {

@@ -12,19 +12,17 @@ import { openContext } from '../../verbs/context.ts'
 import { status } from '../../verbs/status.ts'
 import { cachedAttachments } from '../by-hand/libcni-cache.ts'
 import { type Finding, findingOf } from '../findings.ts'
-import { namesIfThere, orElse, textIfThere } from '../if-there.ts'
+import { linkIfThere, namesIfThere, orElse, textIfThere } from '../if-there.ts'
 import { asOwn } from '../own-type.ts'
-import { processesOf } from '../runtimes/processes.ts'
 import { type Configuration, type Group, type Node, shellWord } from './observed-node.ts'
 
 export function checkRuntimes({ configurations, sandboxes }: Node): readonly Finding[] {
   const found: Finding[] = []
   for (const { who, runtime, confDir, files } of configurations) {
     if (runtime === undefined) continue
-    const { pid, socket, isDenied, notReady } = runtime
-    if (pid !== undefined && socket === undefined && isDenied !== true && process.geteuid?.() === 0) {
-      const message = `${who} runs, and does not answer over CRI`
-      found.push(findingOf({ id: 'runtime-silent', on: who, message }))
+    const { silent, notReady } = runtime
+    if (silent !== undefined && process.geteuid?.() === 0) {
+      found.push(findingOf({ id: 'runtime-silent', on: who, message: silent }))
     }
     if (notReady !== undefined) {
       // Docker's containerd beside that of k3s has neither pods nor a configuration.
@@ -45,12 +43,14 @@ export function checkRuntimes({ configurations, sandboxes }: Node): readonly Fin
 const OVERLAYFS_MAGIC = 0x794c7630
 
 /** containerd watches only the directory that existed at its start (cni_conf_syncer.go). */
-function notWatching(directory: string): readonly number[] {
+function notWatching(directory: string): readonly string[] {
   return orElse(() => {
     if (statfsSync(directory).type === OVERLAYFS_MAGIC) return []
     const inode = `ino:${statSync(directory).ino.toString(16)} `
-    const here = processesOf(['containerd']).filter(({ root }) => root === '')
-    return here.flatMap(({ pid }) => {
+    const mounts = linkIfThere('/proc/self/ns/mnt')
+    const pids = namesIfThere('/proc').filter((pid) => textIfThere(`/proc/${pid}/comm`) === 'containerd\n')
+    const here = pids.filter((pid) => linkIfThere(`/proc/${pid}/ns/mnt`) === mounts)
+    return here.flatMap((pid) => {
       const files = namesIfThere(`/proc/${pid}/fdinfo`).map((fd) => textIfThere(`/proc/${pid}/fdinfo/${fd}`))
       const watches = files.filter((text) => text.includes('\ninotify '))
       return watches.length > 0 && !watches.some((text) => text.includes(inode)) ? [pid] : []

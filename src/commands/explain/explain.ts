@@ -16,11 +16,9 @@ export const explainCommand: Command = {
   maxWords: 10_000,
   summary: 'tell what an error means, why it comes and what to do',
   description: [
-    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
-    'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
-    'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do, and which',
-    'words were recognised. Without CODE: the newest call that failed (trestle last), or all codes',
-    'where none is kept. An unknown code or text: exit code 1.',
+    'Explains a code, an id of an error or of a finding, or a text of kubelet, a runtime or a plugin (- reads',
+    'standard input). Without CODE: the newest call that failed, or all codes where none is kept. An unknown code or',
+    'text: exit code 1.',
   ].join('\n'),
   options: { codes: { type: 'boolean', help: 'list all codes' } },
   examples: [

@@ -19,10 +19,8 @@ export const lastCommand: Command = {
   maxWords: 1,
   summary: 'show the newest call that failed, its cause and its cure',
   description: [
-    'Shows the newest CNI call that failed on this node: what the runtime asked, what was run, what failed, cause and',
-    'cure. trestle keeps the last 50 failed calls of each verb (of STATUS 2), at most 2 MB, secrets masked.',
-    '`trestle record list` shows them all, `trestle record show ID` everything of one. Exit code 1: a failed call is',
-    'shown.',
+    'What the runtime asked, what was run, what failed, cause and cure. The last 50 failed calls of each verb are',
+    'kept, secrets masked. `trestle record list` shows them all. Exit code 1: a failed call is shown.',
   ].join('\n'),
   options: {},
   examples: ['trestle last', 'trestle last -o json', 'trestle record show'],

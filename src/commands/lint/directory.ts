@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { filesIn, isConfigurationName, readConfigurationFile } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
 import { namesIfThere, orElse } from '../if-there.ts'
-import { binDirsOf, confDirOf, type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
-import { defaultBinDir, defaultConfDir } from '../runtimes/runtime-settings.ts'
+import { type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
+import { defaultConfDir, defaultSettings } from '../runtimes/runtime-settings.ts'
 import { type Candidate, type Prediction, predict } from './choice.ts'
 import { type FileLint, lintText } from './file.ts'
 import { findingIn } from './finding.ts'
@@ -21,10 +21,10 @@ export interface Target {
 }
 
 export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
-  const readers = runtimes.filter((runtime) => confDirOf(runtime) === join(directory, '.'))
+  const readers = runtimes.filter(({ settings }) => join(settings.confDir, '.') === join(directory, '.'))
   const [owner] = readers.length > 0 ? readers : runtimes
   const fromEnv = process.env['CNI_PATH']
-  const binDirs = fromEnv ? fromEnv.split(':') : owner === undefined ? [defaultBinDir] : binDirsOf(owner)
+  const binDirs = fromEnv ? fromEnv.split(':') : (owner?.settings ?? defaultSettings).binDirs
   return { directory, readers, binDirs }
 }
 
@@ -140,8 +140,9 @@ function programFindings(directory: string, { prediction, readers, programs }: A
 export function unusedDirectory(runtimes: readonly NodeRuntime[]): readonly Finding[] {
   const names = namesIfThere(defaultConfDir).filter(isConfigurationName)
   const [first] = runtimes
-  if (first === undefined || runtimes.some((runtime) => confDirOf(runtime) === defaultConfDir)) return []
+  if (first === undefined || runtimes.some(({ settings }) => settings.confDir === defaultConfDir)) return []
   if (names.every((name) => /podman|nerdctl/.test(name))) return []
-  const message = `${runtimeText(first)} reads ${confDirOf(first)}, and nothing here`
-  return [findingIn(defaultConfDir, { id: 'dir-not-used', message, cure: `move the file to ${confDirOf(first)}` })]
+  const { confDir } = first.settings
+  const message = `${runtimeText(first)} reads ${confDir}, and nothing here`
+  return [findingIn(defaultConfDir, { id: 'dir-not-used', message, cure: `move the file to ${confDir}` })]
 }

@@ -11,7 +11,7 @@ import { counted, countOf, type Finding, findingText, wordsOf } from '../finding
 import { namesIfThere, orElse } from '../if-there.ts'
 import { readConfigurationText } from '../input-file.ts'
 import { print } from '../output.ts'
-import { confDirOf, type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText } from '../runtimes/node-runtimes.ts'
 import { defaultConfDir } from '../runtimes/runtime-settings.ts'
 import { choicesText, type Prediction } from './choice.ts'
 import { lintDirectory, targetOf, unusedDirectory } from './directory.ts'
@@ -24,14 +24,9 @@ export const lintCommand: Command = {
   maxWords: 1,
   summary: 'find the faults of a configuration, and the file that each runtime uses',
   description: [
-    'FILE (- is standard input): JSON errors with line, column and caret. Plugins of type trestle: misspelt keys,',
-    'values as ADD checks them, keys without effect. Plugins of other types: whether they are installed and speak',
-    'the version (they are started for VERSION, which changes nothing).',
-    'DIR: every file of it, the one that containerd, CRI-O and cnitool use, and why the others are skipped; folders',
-    'below it as nerdctl has them, too.',
-    'Without a name: NETCONFPATH, else the directories that the runtimes of this node use. CNI_PATH names the',
-    'directories of the plugins.',
-    'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
+    'FILE (- is standard input) or each file of DIR, and which one containerd, CRI-O and cnitool use. Without a name:',
+    "NETCONFPATH, else the directories of this node's runtimes. Plugins are started for VERSION alone. Exit code 1:",
+    'an error.',
   ].join('\n'),
   options: {
     'bin-dir': { type: 'string', value: 'DIR', help: 'where the plugins are; several with : between' },
@@ -71,11 +66,11 @@ export function look(name: string | undefined, runtimes: readonly NodeRuntime[],
     return { files: [name], findings, directories: [], couldNotLook: false, node: [] }
   }
   const node = name === undefined ? runtimes : []
-  const used = runtimes.length === 0 ? [defaultConfDir] : new Set(runtimes.map(confDirOf))
+  const used = runtimes.length === 0 ? [defaultConfDir] : new Set(runtimes.map(({ settings }) => settings.confDir))
   const files: string[] = []
   const findings: Finding[] = []
   const directories: Linted['directories'][number][] = []
-  let couldNotLook = node.some(({ isDenied }) => isDenied)
+  let couldNotLook = node.some(({ silent }) => silent !== undefined)
   for (const each of name === undefined ? used : [name]) {
     const target = targetOf(each, runtimes)
     const { directory, readers } = target
@@ -109,11 +104,9 @@ function isDirectory(name: string): boolean {
 
 /** A line for each runtime: its directories, and their source. */
 export function runtimeLine(runtime: NodeRuntime): string {
-  const { settings, source, root, isDenied } = runtime
-  const inside = root === '' ? '' : `, in its own mount namespace (${root})`
-  const unsure = isDenied === true ? '; it may not be asked: run it as root' : ''
-  const directories = `configurations in ${settings.confDir}, plugins in ${settings.binDirs.join(', ')}`
-  return `${runtimeText(runtime)}: ${directories}${inside} (${source})${unsure}`
+  const { settings, source, silent } = runtime
+  const why = silent === undefined ? source : `${source}, since it does not answer: ${silent}`
+  return `${runtimeText(runtime)}: configurations in ${settings.confDir}, plugins in ${settings.binDirs.join(', ')} (${why})`
 }
 
 function report(input: Input, { files, findings, directories, couldNotLook, node }: Linted): number {

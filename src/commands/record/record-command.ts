@@ -22,15 +22,9 @@ export const recordCommand: Command = {
   maxWords: 2,
   summary: 'record CNI calls with all that they read, ran and answered',
   description: [
-    'ACTION is on, off, list (default), show or clear.',
-    'on records each call from now on, off ends that; no configuration changes. A record has the environment, standard',
-    'input and output, each process with its input and output, and the time of each part. Secrets are masked. Each',
-    'verb has room of its own (16 MB at most), and the oldest records make room for new ones.',
-    'list shows all records and kept failures, show all of one (the newest without ID), clear removes them.',
-    'Failed calls are kept also while recording is off (`trestle last`).',
-    'In the place of another plugin, by its entry of the configuration (docs/record.md):',
-    '  "type": "trestle", "record": {"wrap": "bridge"}   runs and records the plugin bridge of CNI_PATH',
-    '  "type": "trestle", "record": {"answer": {"ADD": {"ips": [{"address": "10.1.1.9/24"}]}}}   makes nothing',
+    'ACTION is on, off, list (default), show or clear. on records each call with all that it read, ran and answered,',
+    'secrets masked; failed calls are kept without it. show has all of one call, the newest without ID.',
+    'docs/record.md: how to wrap another plugin.',
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'NAME', help: 'on: calls of this network or pod (NAME or NAMESPACE/NAME) only' },

@@ -29,11 +29,9 @@ export const replayCommand: Command = {
   maxWords: 1,
   summary: 'run a recorded call again on a private node, and show what differs',
   description: [
-    'Makes a node with an uplink and an empty pod in private namespaces, without other pods. Runs the recorded call',
-    'there, which gets the recorded addresses again, and compares exit status, code, error id, answer and the commands',
-    'that trestle ran. The machine stays unchanged: its files are read-only. A record of another plugin (record.wrap)',
-    'runs that plugin of CNI_PATH (default /opt/cni/bin). Without FILE or ID: the call that `trestle last` shows, or the',
-    'newest record. Exit code 1: something differs.',
+    'Runs a recorded call again in private namespaces with an uplink, and compares exit status, code, answer and',
+    'commands. Without FILE or ID: the call that `trestle last` shows, or the newest record. Exit code 1: something',
+    'differs.',
   ].join('\n'),
   options: {
     against: { type: 'string', value: 'FILE', help: 'run this executable too, and compare both runs' },

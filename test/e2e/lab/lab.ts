@@ -107,7 +107,8 @@ export async function openLab(dir: string, { command, ready, parts = [], env: mo
     async run(file, args = [], { input = '', env = {} } = {}) {
       const { stdout, stderr, exitCode } = await execa('nsenter', [...enter, file, ...args], {
         input,
-        env: { LC_ALL: 'C', ...env },
+        // As crictl has it: where trestle asks the runtime of the machine.
+        env: { LC_ALL: 'C', CONTAINER_RUNTIME_ENDPOINT: join(dir, 'containerd.sock'), ...env },
         reject: false,
         timeout: 60_000,
       })
