@@ -66,7 +66,7 @@ describe.skipIf(missing !== undefined)('by hand', () => {
     hands = openHands(lists)
     const { host, names, entries } = hands
     const before = snapshot(host)
-    const added = ok('trestle add pods web --port 8080:80 --bandwidth 10M --mac 02:00:00:00:00:09').stdout
+    const added = ok(`trestle add pods web --port 8080:80 --cap 'mac="02:00:00:00:00:09"'`).stdout
     expect(added).toMatch(/^web +pods +eth0 +10\.240\.0\.2\/24 +10\.240\.0\.1$/m)
     expect(added).toContain('made the namespace /var/run/netns/web')
     ok('trestle add storage web --ifname net1', { CNI_ARGS: 'IgnoreUnknown=1;IP=10.9.0.77' })
@@ -287,8 +287,8 @@ describe.skipIf(missing !== undefined)('by hand', () => {
       ['add pods ..', 2, /POD "\.\.": use a name/],
       ['add pods -- -x', 2, /POD "-x": use a name/],
       ['add pods web --ifname a/b', 2, /--ifname "a\/b"/],
-      ['add storage web --bandwidth 10M', 2, /"capabilities": \{"bandwidth": true\}/],
-      ['add pods web --ip 10.240.0.7', 2, /--ip: [\s\S]*"capabilities": \{"ips": true\}/],
+      ['add storage web --cap bandwidth={}', 2, /"capabilities": \{"bandwidth": true\}/],
+      ['add pods web --cap ips=10.240.0.7', 2, /--cap ips=10\.240\.0\.7: use NAME=JSON/],
       [
         'add pods theirs',
         3,
