@@ -14,11 +14,11 @@ import { namesIfThere } from './if-there.ts'
 import { readFileAs } from './input-file.ts'
 import { type NetworkList, readNetworkList } from './network-list.ts'
 import { type Output, print } from './output.ts'
-import { checkList, delList, missingPlugins, pluginPath, statusList } from './plugin-runtime.ts'
+import { missingPlugins, pluginPath } from './plugin-runtime.ts'
 import { hasIpv6, insideNode, outside, type PrivateNode, type Uplink } from './private-node.ts'
 import { podPort, startHolder } from './probe/ends.ts'
-import { addPod, callStep, delPod, mapsPorts, type Pod, podNames, type Step, speaks, type Trial } from './probe/pods.ts'
-import { addressOf, gatewayProbe, hostPortProbe, podProbes, runIn, skipped, tried } from './probe/reach.ts'
+import { mapsPorts, type Pod, runIn, type Step, type Trial, withPods } from './probe/pods.ts'
+import { addressOf, reachSteps, skipped, tried, type World } from './probe/reach.ts'
 import { requireRoot, thisProgram } from './self.ts'
 import { runUnshared } from './unshared.ts'
 
@@ -91,7 +91,7 @@ export async function runInside(output: Output): Promise<number> {
       run: (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command),
     }
     const port = mapsPorts(runtime) ? hostPort : undefined
-    await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, pods: [], holders: [], report }, uplink)
+    await tryNetwork({ runtime, id: 'pod', hostPort: port, ipRanges, report }, uplink)
     return close()
   })
 }
@@ -105,129 +105,66 @@ function takesRanges({ plugins }: NetworkList): boolean {
 }
 
 async function tryNetwork(trial: Trial, uplink: Uplink): Promise<void> {
-  const { runtime, pods, report } = trial
-  if (speaks(runtime, '1.1.0')) await callStep(trial, { what: 'STATUS', target: 'status' }, () => statusList(runtime))
-  // Static addresses are the same for every pod: a second one would take them from the first.
-  const isStatic = asObject(runtime.network.plugins[0]?.['ipam'])['type'] === 'static'
-  for (const name of isStatic ? podNames.slice(0, 1) : podNames) {
-    // A failed ADD is followed by DEL, as every runtime does.
-    if (!(await addPod(trial, name))) await delPod({ ...trial, report: () => undefined }, name)
-  }
-  for (const pod of pods) report(await linkStep(trial, pod))
-  if (pods.length > 0) {
-    await reachSteps(trial, uplink)
-    await checkSteps(trial)
-  }
-  for (const { label, attachment } of pods) {
-    await delPod(trial, label.replace('pod ', ''))
-    // containerd calls once more, without netns and prevResult.
-    const what = `DEL ${label} again, without its namespace`
-    await callStep(trial, { what, target: 'del' }, () => delList(runtime, { ...attachment, netns: '' }, undefined))
-  }
-  const left = await whatIsLeft(trial, uplink)
-  const about = { what: 'nothing is left of the pods: links, state, rules', target: 'left' } as const
-  report(left.length === 0 ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail: left.join('\n') })
-}
-
-/** Whether the interface is up and has a carrier: the only check without addresses. */
-async function linkStep(trial: Trial, { label, attachment }: Pod): Promise<Step> {
-  const { netns, ifName } = attachment
-  const about = { what: `${label}: ${ifName} is up`, target: 'link' } as const
-  const { stdout, stderr } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
-  const state = readDocuments(stdout)[0]?.['operstate']
-  if (state === 'UP') return { ...about, outcome: 'ok' }
-  return { ...about, outcome: 'failed', detail: state === undefined ? stderr.trim() : `its state is ${state}` }
-}
-
-async function checkSteps(trial: Trial): Promise<void> {
-  const { runtime, pods, report } = trial
-  const { disableCheck } = runtime.network
-  if (disableCheck || !speaks(runtime, '0.4.0')) {
-    return report(skipped('CHECK', 'check', disableCheck ? 'disableCheck is set' : 'it came with CNI 0.4.0'))
-  }
-  for (const { label, attachment, printed } of pods) {
-    const about = { what: `CHECK ${label}`, target: 'check' } as const
-    await callStep(trial, about, () => checkList(runtime, attachment, printed))
-  }
-}
-
-/** Pod to gateway, pod to pod, pod to outside, host ports; every address of every family. */
-async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
-  const { pods, holders, report } = trial
-  const [first, second] = pods
-  if (first === undefined) return
-  if (first.ips.length === 0) {
-    return report(skipped('gateway, other pods and outside', 'pod', 'the network gives no addresses'))
-  }
+  const { report } = trial
   const far = `/run/netns/${outside}`
-  for (const inside of [[], ['nsenter', `--net=${far}`, '--']]) holders.push(await startHolder(inside))
-  await gatewaySteps(trial, first)
-  if (second === undefined) report(skipped('pod to pod', 'pod', 'the addresses are static: one pod only'))
-  else for (const probe of podProbes(first, second)) report(await tried(trial, probe))
-  for (const family of [4, 6] as const) await outsideStep(trial, first, family, uplink)
-  if (second === undefined || trial.hostPort === undefined) return
-  for (const family of [4, 6] as const) {
-    if (addressOf(second, family) === undefined) continue
-    const address = uplink.node[family]
-    const askers = [['outside', far], ...[first, second].map(({ label, attachment }) => [label, attachment.netns])]
-    for (const [who = '', netns] of askers) {
-      report(await tried(trial, hostPortProbe(address, trial.hostPort, second, who, netns)))
+  const reach = async (pods: readonly Pod[]) => {
+    const [first] = pods
+    if (first === undefined) return
+    for (const inside of [[], ['nsenter', `--net=${far}`, '--']]) await startHolder(inside)
+    const world: World = {
+      routers: await makeRouters(trial, first, uplink),
+      outside: (pod, family) => outsideStep(trial, pod, family, uplink),
+      portAddresses: [uplink.node[4], uplink.node[6]],
+      askers: [{ who: 'outside', netns: far }],
+    }
+    for (const step of await reachSteps(trial, pods, world)) report(step)
+  }
+  const afterwards = async (pods: readonly Pod[]) => {
+    const left = await whatIsLeft(trial, pods, uplink)
+    const about = { what: 'nothing is left of the pods: links, state, rules', target: 'left' } as const
+    report(left.length === 0 ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail: left.join('\n') })
+  }
+  await withPods(trial, { reach, afterwards })
+}
+
+/** The outside gets the way back to a pod; of macvlan it is the pods' router. Returns the routers' addresses. */
+async function makeRouters(trial: Trial, pod: Pod, { node }: Uplink): Promise<readonly string[]> {
+  const beyond = async (...words: readonly string[]) => {
+    const { code, stderr } = await trial.runtime.run({ file: 'ip', args: ['-n', outside, ...words] })
+    if (code !== 0) throw failureOf('command-failed', `ip ${words.join(' ')} failed`, { details: stderr })
+  }
+  const routers: string[] = []
+  for (const { address, gateway } of pod.ips) {
+    const family = familyOf(address)
+    if (!pod.isBeyondNode && (family === 4 || hasIpv6())) {
+      await beyond('route', 'replace', bareAddress(address), 'via', node[family])
+    } else if (pod.isBeyondNode && gateway !== undefined) {
+      const cidr = `${gateway}/${address.split('/')[1]}`
+      await beyond('address', 'replace', cidr, 'dev', 'uplink', ...(family === 6 ? ['nodad'] : []))
+      routers.push(gateway)
     }
   }
-}
-
-async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
-  const { report } = trial
-  const { stdout } = await runIn(trial, '', ['ip', '-o', 'addr', 'show'])
-  const known = [...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address)
-  for (const { address, gateway } of pod.isBeyondNode ? pod.ips : []) {
-    // Of macvlan: the router has the length of the pod's address.
-    if (gateway === undefined) continue
-    await beyond(trial, 'address', `${gateway}/${address.split('/')[1]}`, 'dev', 'uplink', ...nodad(gateway))
-    known.push(gateway)
-  }
-  for (const gateway of pod.gateways) {
-    const probe = gatewayProbe(pod, gateway)
-    const none = 'the node has no gateway address (isGateway is off)'
-    report(known.includes(gateway) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
-  }
-  if (pod.gateways.length === 0) report(skipped(`${pod.label} to gateway`, 'gateway', 'the result names none'))
-}
-
-function nodad(address: string): readonly string[] {
-  return familyOf(address) === 6 ? ['nodad'] : []
-}
-
-/** Gives the outside an address or a route. */
-async function beyond({ runtime }: Trial, what: 'address' | 'route', ...words: readonly string[]): Promise<void> {
-  const args = ['-n', outside, what, 'replace', ...words]
-  const { code, stderr } = await runtime.run({ file: 'ip', args })
-  if (code !== 0) throw failureOf('command-failed', `ip ${args.join(' ')} failed`, { details: stderr })
+  return routers
 }
 
 /** The first address of the family: masqueraded if the configuration says so, else the pod's own. */
-async function outsideStep(trial: Trial, pod: Pod, family: 4 | 6, uplink: Uplink): Promise<void> {
-  const own = addressOf(pod, family)
-  if (own === undefined) return
+async function outsideStep(trial: Trial, pod: Pod, family: 4 | 6, uplink: Uplink): Promise<Step> {
   const isMasqueraded = trial.runtime.network.plugins.some(({ ipMasq, podcidr }) => {
     return ipMasq === true || (podcidr !== undefined && ipMasq !== false)
   })
   const address = uplink.outside[family]
-  const source = isMasqueraded ? uplink.node[family] : own
+  const source = isMasqueraded ? uplink.node[family] : (addressOf(pod, family) ?? '')
   const what = `${pod.label} to outside ${address}, seen as ${isMasqueraded ? 'the node' : 'the pod'} (${source})`
   if (!pod.defaultFamilies.includes(family)) {
-    return trial.report(skipped(what, 'outside', `the pod has no IPv${family} default route`))
+    return skipped(what, 'outside', `the pod has no IPv${family} default route`)
   }
-  if (family === 6 && !hasIpv6()) return trial.report(skipped(what, 'outside', 'this kernel has no IPv6'))
-  // The outside answers to the pod's own address by the node.
-  if (!pod.isBeyondNode) await beyond(trial, 'route', own, 'via', uplink.node[family])
+  if (family === 6 && !hasIpv6()) return skipped(what, 'outside', 'this kernel has no IPv6')
   const { netns } = pod.attachment
-  trial.report(await tried(trial, { what, target: 'outside', address, way: podPort, netns, source }))
+  return await tried(trial, { what, target: 'outside', address, way: podPort, netns, source })
 }
 
 /** Links, state and rules of the pods after DEL. The bridge and the base of the nft table stay by design. */
-async function whatIsLeft(trial: Trial, uplink: Uplink): Promise<readonly string[]> {
-  const { pods } = trial
+async function whatIsLeft(trial: Trial, pods: readonly Pod[], uplink: Uplink): Promise<readonly string[]> {
   const left: string[] = []
   const { stdout } = await runIn(trial, '', ['ip', '-j', 'link', 'show', 'type', 'veth'])
   for (const { ifname } of readDocuments(stdout)) if (ifname !== uplink.name) left.push(`${ifname} on the node`)

@@ -109,20 +109,13 @@ describe.skipIf(missing.length > 0 || !isOurs)('nothing is wrong on a node', { t
     lab = undefined
   })
 
-  /** What is installed on the machine that runs the tests is not on this node. `config`: of Docker's containerd. */
-  const withoutRuntime = (config = '') =>
-    must(lab as Lab, 'bash -s', `[ ! -d /etc/containerd ] || mount -t tmpfs tmpfs /etc/containerd; ${config}`)
-
   it('with nothing', async () => {
     lab = await openBareLab(await prepareLab({}))
-    await withoutRuntime()
     await isFine(lab, [])
   })
 
   it.skipIf(missingDocker.length > 0)('with Docker only', async () => {
     lab = await openBareLab(await prepareLab({}), ['debian/docker'])
-    // As the package containerd.io has it (docker/containerd-packaging, common/containerd.toml).
-    await withoutRuntime(`mkdir -p /etc/containerd; echo 'disabled_plugins = ["cri"]' >/etc/containerd/config.toml`)
     await must(lab, `bash ${script('docker-start.sh')} ${lab.dir}`)
     await isFine(lab, [])
   })

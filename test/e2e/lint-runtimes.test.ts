@@ -14,6 +14,7 @@ interface Said {
   readonly node: readonly {
     readonly settings: { readonly confDir: string; readonly binDirs: readonly string[] }
     readonly source: string
+    readonly silent?: string
   }[]
   readonly exitCode: number
 }
@@ -69,8 +70,10 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     const pid = await start()
     await lab.run('kill', ['-STOP', pid])
     try {
-      const said = await lint()
-      expect(said.node).toMatchObject([{ settings: { confDir: '/etc/cni/net.d' }, source: 'the defaults' }])
+      const { exitCode, node } = await lint()
+      const silent = expect.stringContaining('DEADLINE_EXCEEDED')
+      expect(node).toMatchObject([{ settings: { confDir: '/etc/cni/net.d' }, source: 'the defaults', silent }])
+      expect(exitCode).toBe(3)
     } finally {
       await lab.run('kill', ['-CONT', pid])
     }

@@ -14,19 +14,8 @@ import type { Configuration, Node } from '../doctor/observed-node.ts'
 import { failureOf } from '../failure.ts'
 import { readConfigurationText } from '../input-file.ts'
 import { readNetworkList } from '../network-list.ts'
-import { addPod, delPod, mapsPorts, type Pod, podNames, type Step, type Trial } from './pods.ts'
-import {
-  addressOf,
-  fullSizeStep,
-  gatewayProbe,
-  hostPortProbe,
-  type Probe,
-  pingArgs,
-  podProbes,
-  runIn,
-  skipped,
-  tried,
-} from './reach.ts'
+import { mapsPorts, type Pod, runIn, type Step, type Trial, withPods } from './pods.ts'
+import { pingArgs, reachSteps, skipped, tried, type World } from './reach.ts'
 
 export interface Probed {
   readonly network: string
@@ -50,32 +39,32 @@ export async function probeNode({ configurations, options: { peer } }: Node): Pr
   const list = readNetworkList(readConfigurationText(join(confDir, file)))
   const run: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
   const env = { TRESTLE_STATE_DIR: stateRoot() }
-  const trial: Trial = {
-    runtime: { own: 'installed', run, network: list, cniPath: binDirs.join(':'), env },
-    id: `probe-${randomBytes(6).toString('hex')}`,
-    hostPort: mapsPorts({ network: list }) ? await freePort() : undefined,
-    pods: [],
-    holders: [],
-    // A successful DEL is not worth a line.
-    report: (step) => (step.target === 'del' && step.outcome === 'ok' ? 0 : steps.push(step)),
-  }
   let endedBy: string | undefined
   const onSignal = (signal: string) => {
     endedBy = signal
   }
+  const trial: Trial = {
+    runtime: { own: 'installed', run, network: list, cniPath: binDirs.join(':'), env },
+    id: `probe-${randomBytes(6).toString('hex')}`,
+    hostPort: mapsPorts({ network: list }) ? await freePort() : undefined,
+    isEnded: () => endedBy !== undefined,
+    // What is no finding is not worth a line.
+    report: (step) => {
+      if (step.outcome !== 'ok' || !['status', 'link', 'check', 'del'].includes(step.target)) steps.push(step)
+    },
+  }
+  const outside = (pod: Pod, family: 4 | 6) => outsideStep(trial, pod, family)
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
   for (const signal of signals) process.on(signal, onSignal)
-  try {
-    for (const name of podNames) {
-      if (endedBy === undefined && !(await addPod(trial, name))) break
-    }
-    if (endedBy === undefined && trial.pods.length === podNames.length) steps.push(...(await reachSteps(trial, peer)))
-  } finally {
-    // A running call of CNI is not cancelled: its result has to be known.
-    for (const name of podNames.slice(0, trial.holders.length)) await delPod(trial, name)
-    for (const { end } of trial.holders) await end()
-    for (const signal of signals) process.off(signal, onSignal)
-  }
+  // A running call of CNI is not cancelled: its result has to be known.
+  await withPods(trial, {
+    reach: async (pods) => {
+      const portAddresses = pods[0]?.gateways ?? []
+      const world: World = { routers: [], outside, portAddresses, askers: [{ who: 'the node' }], peer }
+      steps.push(...(await reachSteps(trial, pods, world)))
+    },
+  })
+  for (const signal of signals) process.off(signal, onSignal)
   if (endedBy === undefined) return { network, file, steps }
   throw failureOf('call-interrupted', `ended by ${endedBy}`, { details: 'the temporary pods are gone' })
 }
@@ -94,34 +83,6 @@ function whyNotProbeable({ plugins }: Configuration): string | undefined {
 /** Reference plugins behind trestle that need only their own configuration. */
 const chainable = ['portmap', 'firewall', 'bandwidth', 'tuning', 'sbr']
 
-/** All probes at once. */
-async function reachSteps(trial: Trial, peer: string | undefined): Promise<readonly Step[]> {
-  const [first, second] = trial.pods
-  if (first === undefined || second === undefined) return []
-  if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
-  const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
-  const probes = [
-    ...trial.pods.flatMap((pod) => podProbes(undefined, pod)),
-    ...first.gateways.map((address) => gatewayProbe(first, address)),
-    ...podProbes(first, second),
-    ...portProbes(trial, first, second),
-  ]
-  return await Promise.all([
-    ...probes.map((probe) => tried(trial, probe)),
-    ...families.map((family) => outsideStep(trial, first, family)),
-    ...(peer === undefined ? [] : [fullSizeStep(trial, first, peer)]),
-  ])
-}
-
-/** At the gateway, which is an address of the node. */
-function portProbes({ hostPort }: Trial, from: Pod, to: Pod): readonly Probe[] {
-  if (hostPort === undefined) return []
-  return to.gateways.flatMap((address) => [
-    hostPortProbe(address, hostPort, to, 'the node'),
-    hostPortProbe(address, hostPort, to, from.label, from.attachment.netns),
-  ])
-}
-
 /** The gateway of the node's default route, where it answers the pings of the node. */
 async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step> {
   const what = `${from.label} to outside (IPv${family})`
@@ -133,14 +94,8 @@ async function outsideStep(trial: Trial, from: Pod, family: 4 | 6): Promise<Step
   if (address === undefined) return skipped(what, 'outside', `the node has no IPv${family} default route by a gateway`)
   const { code } = await runIn(trial, '', ['ping', ...pingArgs(address)])
   if (code !== 0) return skipped(what, 'outside', `${address} does not answer the pings of the node either`)
-  const { netns } = from.attachment
-  return await tried(trial, {
-    what: `${from.label} to outside: ${address}`,
-    target: 'outside',
-    address,
-    way: 'ping',
-    netns,
-  })
+  const probe = { what: `${from.label} to outside: ${address}`, target: 'outside', address, way: 'ping' } as const
+  return await tried(trial, { ...probe, netns: from.attachment.netns })
 }
 
 /** A port of the node without a listener. */

@@ -5,13 +5,12 @@
 import { isErrorId } from '../../catalogue/diagnosis.ts'
 import { familyOf } from '../../cni/addresses.ts'
 import { messageWithId, toCniError } from '../../cni/errors.ts'
+import { asObject } from '../../cni/json.ts'
 import { atLeast, isSupported, type ResultIp, readResult } from '../../cni/results.ts'
+import { readDocuments } from '../../kernel/look.ts'
 import { podIpsOf } from '../by-hand/libcni-cache.ts'
-import { type Attachment, addList, delList, type Runtime } from '../plugin-runtime.ts'
+import { type Attachment, addList, checkList, delList, type Runtime, statusList } from '../plugin-runtime.ts'
 import { type Holder, podPort, startHolder } from './ends.ts'
-
-/** The names of the pods in a report; the ends of their container ids. */
-export const podNames = ['a', 'b'] as const
 
 /** A call of CNI, or something that is reached between them. `own-port`: a pod its own host port. */
 export type Target =
@@ -41,71 +40,111 @@ export interface Pod {
 
 /**
  * The pods of one list. `id`: the beginning of their container ids; `hostPort`: of the second pod; `ipRanges`: sent as
- * a runtime does.
+ * a runtime does; `isEnded`: a person wants no further step.
  */
 export interface Trial {
   readonly runtime: Runtime
   readonly id: string
   readonly hostPort: number | undefined
   readonly ipRanges?: readonly unknown[] | undefined
-  readonly pods: Pod[]
-  readonly holders: Holder[]
+  readonly isEnded?: () => boolean
   readonly report: (step: Step) => void
+}
+
+/** What is done with the pods, and after their DEL. */
+interface Between {
+  readonly reach: (pods: readonly Pod[]) => Promise<void>
+  readonly afterwards?: (pods: readonly Pod[]) => Promise<void>
+}
+
+/** Makes two pods, or one where addresses are static, tries them, and removes them whatever happens. */
+export async function withPods(trial: Trial, { reach, afterwards }: Between): Promise<void> {
+  const { runtime, report, isEnded = () => false } = trial
+  const holders: Holder[] = []
+  const attachments: Attachment[] = []
+  const pods: Pod[] = []
+  try {
+    if (speaks(runtime, '1.1.0')) await callStep(trial, 'STATUS', 'status', () => statusList(runtime))
+    // Static addresses are the same for every pod: a second one would take them from the first.
+    const isStatic = asObject(runtime.network.plugins[0]?.['ipam'])['type'] === 'static'
+    for (const name of isStatic ? ['a'] : ['a', 'b']) {
+      if (isEnded()) return
+      const holder = await startHolder(['unshare', '--net', '--'])
+      holders.push(holder)
+      const attachment = attachmentOf(trial, name, holder.netns)
+      attachments.push(attachment)
+      await runIn(trial, holder.netns, ['ip', 'link', 'set', 'lo', 'up'])
+      const isMade = await callStep(trial, `ADD pod ${name}`, 'add', async () => {
+        pods.push(podOf(attachment, `pod ${name}`, await addList(runtime, attachment)))
+      })
+      if (!isMade || isEnded()) return
+    }
+    for (const pod of pods) report(await linkStep(trial, pod))
+    await reach(pods)
+    const { disableCheck } = runtime.network
+    if (disableCheck || !speaks(runtime, '0.4.0')) {
+      const detail = disableCheck ? 'disableCheck is set' : 'it came with CNI 0.4.0'
+      return report({ what: 'CHECK', target: 'check', outcome: 'skipped', detail })
+    }
+    for (const { label, attachment, printed } of pods) {
+      await callStep(trial, `CHECK ${label}`, 'check', () => checkList(runtime, attachment, printed))
+    }
+  } finally {
+    for (const attachment of attachments) await removePod(trial, attachment, pods)
+    await afterwards?.(pods)
+    for (const { end } of holders) await end()
+  }
+}
+
+/** DEL, also after an ADD that failed, and as containerd once more without netns and prevResult. */
+async function removePod(trial: Trial, attachment: Attachment, pods: readonly Pod[]): Promise<void> {
+  const { runtime } = trial
+  const made = pods.find((pod) => pod.attachment === attachment)
+  const label = `pod ${attachment.containerId.at(-1)}`
+  const printed = speaks(runtime, '0.4.0') ? made?.printed : undefined
+  await callStep(trial, `DEL ${label}`, 'del', () => delList(runtime, attachment, printed))
+  const again = { ...attachment, netns: '' }
+  await callStep(trial, `DEL ${label} again, without its namespace`, 'del', () => delList(runtime, again, undefined))
+}
+
+/** Whether the interface is up and has a carrier: the only check without addresses. */
+async function linkStep(trial: Trial, { label, attachment }: Pod): Promise<Step> {
+  const { netns, ifName } = attachment
+  const about = { what: `${label}: ${ifName} is up`, target: 'link' } as const
+  const { stdout, stderr } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
+  const state = readDocuments(stdout)[0]?.['operstate']
+  if (state === 'UP') return { ...about, outcome: 'ok' }
+  return { ...about, outcome: 'failed', detail: state === undefined ? stderr.trim() : `its state is ${state}` }
 }
 
 export function mapsPorts({ network }: Pick<Runtime, 'network'>): boolean {
   return network.plugins.some(({ capabilities }) => capabilities?.['portMappings'] === true)
 }
 
-/** ADD of a pod. Returns whether it went well. */
-export async function addPod(trial: Trial, name: string): Promise<boolean> {
-  const { runtime, hostPort, ipRanges, holders, pods } = trial
-  const holder = await startHolder(['unshare', '--net', '--'])
-  holders.push(holder)
-  await runtime.run({ file: 'nsenter', args: [`--net=${holder.netns}`, '--', 'ip', 'link', 'set', 'lo', 'up'] })
+/** The second pod has the host port. */
+function attachmentOf({ id, hostPort, ipRanges }: Trial, name: string, netns: string): Attachment {
   const mapping = { hostPort, containerPort: podPort, protocol: 'tcp' }
   const hasPort = hostPort !== undefined && name === 'b'
   const capabilityArgs = { ...(hasPort && { portMappings: [mapping] }), ...(ipRanges && { ipRanges }) }
-  const attachment = { ...attachmentOf(trial, name, holder.netns), capabilityArgs }
-  return await callStep(trial, { what: `ADD pod ${name}`, target: 'add' }, async () => {
-    pods.push(podOf(attachment, `pod ${name}`, await addList(runtime, attachment)))
-  })
-}
-
-/** DEL of a pod, also after an ADD that failed or never ran. */
-export async function delPod(trial: Trial, name: string): Promise<boolean> {
-  const { runtime, pods } = trial
-  const made = pods.find(({ label }) => label === `pod ${name}`)
-  const netns = trial.holders[name === podNames[0] ? 0 : 1]?.netns ?? ''
-  const attachment = made?.attachment ?? attachmentOf(trial, name, netns)
-  const printed = speaks(runtime, '0.4.0') ? made?.printed : undefined
-  return await callStep(trial, { what: `DEL pod ${name}`, target: 'del' }, () => delList(runtime, attachment, printed))
-}
-
-function attachmentOf({ id }: Trial, name: string, netns: string): Attachment {
-  return { containerId: `${id}-${name}`, netns, ifName: 'eth0' }
+  return { containerId: `${id}-${name}`, netns, ifName: 'eth0', capabilityArgs }
 }
 
 /** True if the list's version is `version` or newer. */
-export function speaks({ network }: Pick<Runtime, 'network'>, version: '0.4.0' | '1.1.0'): boolean {
+function speaks({ network }: Pick<Runtime, 'network'>, version: '0.4.0' | '1.1.0'): boolean {
   return isSupported(network.cniVersion) && atLeast(network.cniVersion, version)
 }
 
-export async function callStep(
-  { report }: Pick<Trial, 'report'>,
-  about: Pick<Step, 'what' | 'target'>,
-  body: () => Promise<unknown>,
-): Promise<boolean> {
+async function callStep({ report }: Trial, what: string, target: Target, body: () => Promise<unknown>) {
   try {
     await body()
-    report({ ...about, outcome: 'ok' })
+    report({ what, target, outcome: 'ok' })
     return true
   } catch (error) {
     const failure = toCniError(error)
     const { id, code, details } = failure
     const detail = [`code ${code}: ${messageWithId(failure)}`, details].filter(Boolean).join('\n')
     const isOurs = isErrorId(id) && id !== 'plugin-refused' && id !== 'plugin-failed'
-    report({ ...about, outcome: 'failed', detail, ...(isOurs ? { known: id } : {}) })
+    report({ what, target, outcome: 'failed', detail, ...(isOurs ? { known: id } : {}) })
     return false
   }
 }
@@ -124,4 +163,11 @@ function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
     isBeyondNode: interfaces.length > 0 && interfaces.every(({ sandbox }) => sandbox),
     gateways: ips.flatMap(({ gateway }) => gateway ?? []),
   }
+}
+
+/** Runs a command in a namespace, or on the node without one. */
+export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, command: readonly string[]) {
+  const inside = netns === '' ? command : ['nsenter', `--net=${netns}`, '--', ...command]
+  const [file = '', ...args] = inside
+  return await runtime.run({ file, args })
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes from and to temporary pods: a connection, or a ping.
+// What temporary pods reach: each other, their gateways, the outside, a host port, a peer. A probe is a connection, or a
+// ping.
 
 import { bareAddress, familyOf } from '../../cni/addresses.ts'
 import { readDocuments } from '../../kernel/look.ts'
 import { thisProgram } from '../self.ts'
 import { podPort } from './ends.ts'
-import type { Pod, Step, Target, Trial } from './pods.ts'
+import { type Pod, runIn, type Step, type Target, type Trial } from './pods.ts'
 
 /**
  * One probe: a connection to a port, which may be refused, or a ping. Without `netns` the node asks. `isHeard`: a listener
@@ -21,13 +22,50 @@ export interface Probe {
   readonly source?: string
 }
 
-/** Any port: a node without a listener answers with a refusal. */
-export function gatewayProbe({ label, attachment: { netns } }: Pod, address: string): Probe {
-  return { what: `${label} to gateway ${address}`, target: 'gateway', address, way: 9, netns }
+/** What is beyond the pods. `askers`: who asks for host ports beside the pods, at which addresses of the node. */
+export interface World {
+  readonly routers: readonly string[]
+  readonly outside: (pod: Pod, family: 4 | 6) => Promise<Step>
+  readonly portAddresses: readonly string[]
+  readonly askers: readonly { readonly who: string; readonly netns?: string }[]
+  readonly peer?: string | undefined
+}
+
+/** All at once, in the order of the report. */
+export async function reachSteps(trial: Trial, pods: readonly Pod[], world: World): Promise<readonly Step[]> {
+  const [first, second] = pods
+  if (first === undefined) return []
+  if (first.ips.length === 0) {
+    return [skipped('gateway, other pods and outside', 'pod', 'the network gives no addresses')]
+  }
+  const { stdout } = await runIn(trial, '', ['ip', '-o', 'addr', 'show'])
+  const known = [...stdout.matchAll(/ inet6? ([^\s/]+)/g)].map(([, address]) => address)
+  const gateways = first.gateways.map((address): Probe | Step => {
+    // Any port: a node without a listener answers with a refusal.
+    const what = `${first.label} to gateway ${address}`
+    const isThere = known.includes(address) || world.routers.includes(address)
+    if (!isThere) return skipped(what, 'gateway', 'the node has no gateway address (isGateway is off)')
+    return { what, target: 'gateway', address, way: 9, netns: first.attachment.netns }
+  })
+  const none = skipped(`${first.label} to gateway`, 'gateway', 'the result names none')
+  const alone = skipped('pod to pod', 'pod', 'the addresses are static: one pod only')
+  const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
+  const probes: readonly (Probe | Step)[] = [
+    ...pods.flatMap((pod) => podProbes(undefined, pod)),
+    ...(gateways.length === 0 ? [none] : gateways),
+    ...(second === undefined ? [alone] : [...podProbes(first, second), ...portProbes(trial, first, second, world)]),
+  ]
+  return await Promise.all([
+    ...probes.map((probe) => ('outcome' in probe ? probe : tried(trial, probe))),
+    ...families.map((family) => world.outside(first, family)),
+    ...(world.peer === undefined ? [] : [fullSizeStep(trial, first, world.peer)]),
+  ])
 }
 
 /** A pod, or the node, to each address of a pod. Within a node a pod's address is not translated. */
-export function podProbes(from: Pod | undefined, to: Pod): readonly Probe[] {
+function podProbes(from: Pod | undefined, to: Pod): readonly Probe[] {
+  // A pod of macvlan has no way to its node.
+  if (from === undefined && to.isBeyondNode) return []
   return to.ips.map(({ address: cidr }) => {
     const address = bareAddress(cidr)
     const what = `${from?.label ?? 'the node'} to ${to.label} (${address})`
@@ -38,12 +76,19 @@ export function podProbes(from: Pod | undefined, to: Pod): readonly Probe[] {
   })
 }
 
-/** The host port of a pod at an address of the node, asked for from a namespace: `who` in a report. */
-export function hostPortProbe(address: string, port: number, to: Pod, who: string, netns?: string): Probe {
-  const isOwn = netns === to.attachment.netns
-  const what = `${who} to ${isOwn ? 'its own' : `${to.label}'s`} host port ${port} (${address})`
-  const target = isOwn ? 'own-port' : 'host-port'
-  return { what, target, address, way: port, isHeard: true, ...(netns === undefined ? {} : { netns }) }
+/** The host port of the second pod, of its families, asked for by everybody. */
+function portProbes({ hostPort }: Trial, first: Pod, second: Pod, { portAddresses, askers }: World): readonly Probe[] {
+  if (hostPort === undefined) return []
+  const pods = [first, second].map(({ label, attachment }) => ({ who: label, netns: attachment.netns }))
+  const addresses = portAddresses.filter((address) => addressOf(second, familyOf(address)) !== undefined)
+  return addresses.flatMap((address) =>
+    [...askers, ...pods].map(({ who, ...asker }): Probe => {
+      const isOwn = asker.netns === second.attachment.netns
+      const what = `${who} to ${isOwn ? 'its own' : `${second.label}'s`} host port ${hostPort} (${address})`
+      const target = isOwn ? 'own-port' : 'host-port'
+      return { what, target, address, way: hostPort, isHeard: true, ...asker }
+    }),
+  )
 }
 
 export function addressOf({ ips }: Pod, family: 4 | 6): string | undefined {
@@ -84,17 +129,11 @@ async function isNeighbour(trial: Trial, netns: string, address: string): Promis
   return readDocuments(stdout).some(({ lladdr }) => typeof lladdr === 'string')
 }
 
-export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, command: readonly string[]) {
-  const inside = netns === '' ? command : ['nsenter', `--net=${netns}`, '--', ...command]
-  const [file = '', ...args] = inside
-  return await runtime.run({ file, args })
-}
-
 /** Headers of IP and ICMP, which ping's size does not count (ping(8)). */
 const headerBytes = { 4: 28, 6: 48 } as const
 
 /** Pings a peer with the don't-fragment bit; the longest packet that passes is found by halving. */
-export async function fullSizeStep(trial: Trial, from: Pod, peer: string): Promise<Step> {
+async function fullSizeStep(trial: Trial, from: Pod, peer: string): Promise<Step> {
   const { netns, ifName } = from.attachment
   const { stdout } = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
   const mtu = Number(readDocuments(stdout)[0]?.['mtu'])

@@ -104,9 +104,9 @@ export interface Said {
   }
 }
 
-/** What `trestle lint` says of the machine's /etc/cni/net.d. `options`: further ones. */
-export async function lint(lab: Lab, options: readonly string[] = []): Promise<Said> {
-  return JSON.parse((await lab.run('/opt/cni/bin/trestle', ['lint', ...options, '-o', 'json'])).stdout) as Said
+/** What `trestle lint` says of the machine's /etc/cni/net.d. */
+export async function lint(lab: Lab): Promise<Said> {
+  return JSON.parse((await lab.run('/opt/cni/bin/trestle', ['lint', '-o', 'json'])).stdout) as Said
 }
 
 /** Moves files into their place below `etc`/net.d, as an installer does; a last one tells a runtime to look at all of them. */

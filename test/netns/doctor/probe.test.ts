@@ -53,7 +53,7 @@ describe('pods that are tried', () => {
     const { code, ids, steps } = probe()
     expect({ code, ids }, JSON.stringify(steps, undefined, 1)).toEqual({ code: 0, ids: [] })
     expect(new Set(steps.map(({ target }) => target))).toEqual(
-      new Set(['add', 'node', 'gateway', 'pod', 'outside', 'host-port']),
+      new Set(['add', 'node', 'gateway', 'pod', 'outside', 'host-port', 'own-port']),
     )
     expect(steps.filter(({ outcome }) => outcome !== 'ok')).toEqual([])
     expect([addresses(), snapshot(node).links, done('nft -s list ruleset')]).toEqual(before)
@@ -88,12 +88,12 @@ describe('pods that are tried', () => {
     expect(findings.find(({ id }) => id === 'probe-outside')).toMatchObject({ severity: 'note' })
   })
 
-  it('cannot be had of a full range: the error of ADD is explained', () => {
+  it('cannot be had of a full range: the errors of STATUS and ADD are explained', () => {
     node.close()
     node = openDoctorNode({ podcidr: '10.240.0.0/30' })
     node.addPod('a')
     const { findings, of } = probe('--only', 'probe')
-    expect(findings.map(({ id }) => id)).toEqual(['pool-exhausted'])
+    expect(findings.map(({ id }) => id)).toEqual(['not-ready-pool', 'pool-exhausted'])
     expect(of('add').map(({ outcome }) => outcome)).toEqual(['failed'])
     expect(addresses().filter((name) => name.startsWith('10.'))).toEqual(['10.240.0.2'])
   })

@@ -47,9 +47,9 @@ function look(files: Readonly<Record<string, string>>, binDir = join(root, 'bin'
 describe('the plugin that containerd calls by itself', () => {
   const reader = (runtime: 'containerd' | 'CRI-O', more: object = {}): NodeRuntime => ({
     runtime,
+    socket: '/run/runtime.sock',
     settings: { confDir: dir, binDirs: [join(root, 'bin')], ...more },
     source: 'CRI Status',
-    root: '',
   })
   const found = (...readers: readonly NodeRuntime[]) =>
     lintDirectory(dir, openPrograms([join(root, 'bin')]), readers).findings

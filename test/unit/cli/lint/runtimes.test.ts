@@ -29,15 +29,13 @@ afterEach(() => {
 
 const containerd: NodeRuntime = {
   runtime: 'containerd',
-  pid: 7,
+  socket: '/run/containerd/containerd.sock',
   settings: { confDir: '/etc/cni/net.d', binDirs: ['/usr/lib/cni'], maxConfNum: 1 },
   source: 'CRI Status',
-  root: '',
 }
 const k3sDir = '/var/lib/rancher/k3s/agent/etc/cni/net.d'
 const k3s: NodeRuntime = {
   ...containerd,
-  pid: 8,
   settings: { confDir: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'], maxConfNum: 1 },
 }
 
@@ -48,12 +46,11 @@ describe('which directories are looked at', () => {
       return { ...runtime, settings: { ...runtime.settings, confDir: join(root, name) } }
     }
     const [first, second] = [at('a', containerd), at('a', { ...containerd, runtime: 'CRI-O' })]
-    const inSnap = at('c', { ...containerd, root: '/proc/self/root' })
-    const { directories } = look(undefined, [first, at('b', k3s), second, inSnap])
+    const { directories, couldNotLook } = look(undefined, [first, at('b', k3s), second])
+    expect(couldNotLook).toBe(false)
     expect(directories.map(({ directory, readers }) => [directory, readers.length])).toEqual([
       [join(root, 'a'), 2],
       [join(root, 'b'), 1],
-      [join('/proc/self/root', root, 'c'), 1],
     ])
   })
 
@@ -66,8 +63,6 @@ describe('which directories are looked at', () => {
   it('a directory that is named has the plugins of who reads it, and else of the first runtime', () => {
     expect(targetOf(`${k3sDir}/`, [containerd, k3s])).toMatchObject({ binDirs: k3s.settings.binDirs, readers: [k3s] })
     expect(targetOf('/tmp/draft', [containerd])).toMatchObject({ binDirs: ['/usr/lib/cni'], readers: [] })
-    const { binDirs } = targetOf('/etc/cni/net.d', [{ ...containerd, root: '/proc/9/root' }])
-    expect(binDirs).toEqual(['/proc/9/root/usr/lib/cni'])
   })
 })
 
@@ -85,9 +80,11 @@ describe('what is found about runtimes', () => {
 
   it('is said in a line each', () => {
     expect(runtimeLine(containerd)).toBe(
-      'containerd (process 7): configurations in /etc/cni/net.d, plugins in /usr/lib/cni (CRI Status)',
+      'containerd at /run/containerd/containerd.sock: configurations in /etc/cni/net.d, plugins in /usr/lib/cni (CRI Status)',
     )
-    expect(runtimeLine({ ...containerd, isDenied: true })).toMatch(/it may not be asked: run it as root$/)
+    const silent = { ...containerd, source: 'the defaults', silent: 'UNAVAILABLE' }
+    expect(runtimeLine(silent)).toMatch(/ \(the defaults, since it does not answer: UNAVAILABLE\)$/)
+    expect(look(undefined, [silent]).couldNotLook).toBe(true)
   })
 })
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asking a runtime behind a socket: a server in this process answers as containerd, CRI-O do.
-import { mkdtemp, rm } from 'node:fs/promises'
+import fs from 'node:fs'
+import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Server, ServerCredentials, status } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { askCrio, askSocket } from '../../../../src/commands/runtimes/ask-runtime.ts'
+import { Server, ServerCredentials } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { askCrio } from '../../../../src/commands/runtimes/ask-runtime.ts'
+import { nodeRuntimes, socketsAt } from '../../../../src/commands/runtimes/node-runtimes.ts'
 import { bool, encode, many, one, string, stringMap } from '../../../support/cri/wire.ts'
 
 let dir: string
+let socket: string
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'trestle-ask-'))
+  socket = join(dir, 'r.sock')
 })
 afterEach(() => rm(dir, { recursive: true }))
 
@@ -49,14 +54,15 @@ async function serve(runtimeName: string | undefined, info: Record<string, strin
     )
   }
   await new Promise<void>((resolve, reject) => {
-    server.bindAsync(`unix:${join(dir, 'r.sock')}`, ServerCredentials.createInsecure(), (error) =>
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
       error ? reject(error) : resolve(),
     )
   })
   return () => server.forceShutdown()
 }
 
-const ask = () => askSocket(join(dir, 'r.sock'), 5000)
+const ask = () => nodeRuntimes({ timeoutMs: 5000, endpoint: `unix://${socket}` })
+const settings = { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'] }
 
 describe('asking over CRI', () => {
   it('gets the directories that containerd runs with, and that it is not ready', async () => {
@@ -64,27 +70,54 @@ describe('asking over CRI', () => {
     const close = await serve('containerd', {
       config: JSON.stringify({ cni }),
     })
-    expect(await ask()).toEqual({
-      runtime: 'containerd',
-      answer: {
-        settings: { confDir: '/etc/cni/other.d', binDirs: ['/usr/lib/cni'], maxConfNum: 1 },
-        source: 'CRI Status',
-      },
-      notReady: 'cni plugin not initialized',
-    })
+    const told = { confDir: '/etc/cni/other.d', binDirs: ['/usr/lib/cni'], maxConfNum: 1 }
+    const notReady = 'cni plugin not initialized'
+    expect(await ask()).toEqual([{ runtime: 'containerd', socket, settings: told, source: 'CRI Status', notReady }])
     close()
   })
 
-  it('throws where CRI is switched off', async () => {
+  it('has the usual directories where the runtime does not tell them, or does not answer', async () => {
+    const close = await serve('cri-o')
+    expect(await ask()).toMatchObject([{ runtime: 'CRI-O', settings, source: 'the defaults' }])
+    close()
+    const silent = expect.stringContaining('UNAVAILABLE')
+    expect(await ask()).toEqual([{ runtime: 'containerd', socket, settings, source: 'the defaults', silent }])
+  })
+
+  it('finds no runtime where CRI is switched off', async () => {
     const close = await serve(undefined)
-    await expect(ask()).rejects.toMatchObject({ code: status[status.UNIMPLEMENTED] })
+    expect(await ask()).toEqual([])
     close()
   })
 })
 
+it("asks crictl's sockets, by its variable and its file, each once", async () => {
+  const close = await serve(undefined)
+  await symlink(socket, join(dir, 'link.sock'))
+  const { readFileSync } = fs
+  let written = ''
+  vi.spyOn(fs, 'readFileSync').mockImplementation((path, options) => {
+    return path === '/etc/crictl.yaml' ? written : readFileSync(path, options)
+  })
+  syncBuiltinESMExports()
+  const found = () => socketsAt(undefined).filter((path) => path.startsWith(dir))
+  try {
+    vi.stubEnv('CONTAINER_RUNTIME_ENDPOINT', `unix://${socket}`)
+    expect(found()).toEqual([socket])
+    written = `timeout: 2\nruntime-endpoint: "unix://${dir}/link.sock"\n`
+    expect(found()).toEqual([socket])
+    vi.stubEnv('CONTAINER_RUNTIME_ENDPOINT', undefined)
+    expect(found()).toEqual([join(dir, 'link.sock')])
+  } finally {
+    vi.unstubAllEnvs()
+    vi.restoreAllMocks()
+    syncBuiltinESMExports()
+    close()
+  }
+})
+
 describe('asking CRI-O over HTTP', () => {
   async function answers(code: number, text: string): Promise<unknown> {
-    const socket = join(dir, 'crio.sock')
     const seen: (string | undefined)[] = []
     const server = createServer((request, response) => {
       seen.push(request.url)
