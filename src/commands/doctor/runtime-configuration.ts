@@ -50,11 +50,12 @@ function notWatching(directory: string): readonly string[] {
     const mounts = linkIfThere('/proc/self/ns/mnt')
     const pids = namesIfThere('/proc').filter((pid) => textIfThere(`/proc/${pid}/comm`) === 'containerd\n')
     const here = pids.filter((pid) => linkIfThere(`/proc/${pid}/ns/mnt`) === mounts)
-    return here.flatMap((pid) => {
+    const watches = (pid: string) => {
       const files = namesIfThere(`/proc/${pid}/fdinfo`).map((fd) => textIfThere(`/proc/${pid}/fdinfo/${fd}`))
-      const watches = files.filter((text) => text.includes('\ninotify '))
-      return watches.length > 0 && !watches.some((text) => text.includes(inode)) ? [pid] : []
-    })
+      return files.filter((text) => text.includes('\ninotify '))
+    }
+    const isWatched = here.some((pid) => watches(pid).some((text) => text.includes(inode)))
+    return isWatched ? [] : here.filter((pid) => watches(pid).length > 0)
   }, [])
 }
 

@@ -3,7 +3,6 @@
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
-import { basename } from 'node:path'
 import { bareAddress } from '../../cni/addresses.ts'
 import type { CniError } from '../../cni/errors.ts'
 import { asObject, parseObject } from '../../cni/json.ts'
@@ -59,48 +58,39 @@ async function run(input: Input): Promise<number> {
   const against = values['against'] as string | undefined
   if (against !== undefined && !isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
   const conf = values['conf'] as string | undefined
-  const stdin = stdinOf(call, conf, against)
-  const own = call.answers === true && against !== undefined ? undefined : programOf(call)
-  const recorded: Run = { ...result, ...(call.wraps === undefined ? { executions } : {}) }
-  const first = against === undefined || own === undefined ? recorded : await runOnce(record, own, stdin)
-  const second = await runOnce(record, against === undefined ? (own ?? '') : realpathSync(against), stdin)
+  const { wraps } = call
+  const sent = conf === undefined ? (call.stdin ?? '') : withConf(call, conf)
+  const stdin = wraps === undefined ? sent : inputOf({ plugin: wraps, stdin: sent })
+  const own = programOf(call)
+  const recorded: Run = { ...result, ...(wraps === undefined ? { executions } : {}) }
+  const first = against === undefined ? recorded : await runOnce(record, own, stdin)
+  const second = await runOnce(record, against === undefined ? own : realpathSync(against), stdin)
   const isOther = against !== undefined || conf !== undefined
   const success = isOther ? 'the call goes well now' : 'the failure was not reproduced'
-  const titles = [against === undefined ? 'recorded' : (own ?? 'recorded'), against ?? 'replayed'] as const
+  const titles = [against === undefined ? 'recorded' : own, against ?? 'replayed'] as const
   const remark = first.exit !== 0 && second.exit === 0 ? `: ${success}` : ''
-  // What another plugin makes up in each run is no difference.
-  const input2 = call.wraps === undefined ? undefined : stdin
-  return report(input, { record, first, second, titles, remark, input: input2 })
+  return report(input, { record, first, second, titles, remark })
 }
 
 function lacking(why: string): CniError {
   return failureOf('replay-not-possible', `the call cannot be replayed: ${why}`)
 }
 
-/** The input of the plugin: with another configuration, and as of a plugin that trestle stood in for. */
-function stdinOf(call: Call, conf: string | undefined, against: string | undefined): string {
-  const { wraps, answers, stdin = '' } = call
-  const sent = conf === undefined ? stdin : withConf(call, conf)
-  const plugin = wraps ?? (answers === true && against !== undefined ? basename(against) : undefined)
-  return plugin === undefined ? sent : inputOf({ plugin, stdin: sent })
-}
-
 /** The plugin's entry of a configuration, with what the runtime added to the recorded one and this one declares. */
-function withConf({ stdin = '', verb, wraps }: Call, file: string): string {
+function withConf({ stdin = '', wraps }: Call, file: string): string {
   const { type, mode, prevResult, runtimeConfig } = parseObject(stdin) ?? {}
   const { list } = networkOfFile(file)
   const ofType = list.plugins.filter((conf) => conf.type === type || conf.type === wraps)
   // Of two entries of its type the one that is chained, as the recorded one was.
-  const wasChained = mode === undefined ? verb === 'ADD' && prevResult !== undefined : mode === 'chained'
+  const wasChained = mode === undefined ? prevResult !== undefined : mode === 'chained'
   const conf = ofType.find((each) => list.plugins.indexOf(each) > 0 === wasChained) ?? ofType[0]
-  if (typeof type !== 'string') throw lacking('it has no configuration, whose place --conf could take')
   if (conf === undefined) throw new UsageError(`--conf ${file}: it has no plugin "${type}"`)
   return JSON.stringify(requestConf(list, conf, { prevResult, capabilityArgs: asObject(runtimeConfig) }))
 }
 
 /** This executable, or of a wrapped plugin the one in CNI_PATH: the record's own paths are not trusted. */
 function programOf({ answers, wraps: name }: Call): string {
-  if (answers === true) throw lacking('its answer was given by the configuration: name a plugin with --against')
+  if (answers === true) throw lacking('its answer was given by the configuration')
   if (name === undefined) {
     const { file, args } = thisProgram()
     if (args.length > 0) throw lacking('this trestle runs unpacked: use dist/trestle')
@@ -174,14 +164,13 @@ interface Report {
   readonly titles: readonly [string, string]
   /** What the difference means. */
   readonly remark: string
-  readonly input: string | undefined
 }
 
 const mostLines = 60
 
-function report(input: Input, { record, first, second, titles, remark, input: known }: Report): number {
+function report(input: Input, { record, first, second, titles, remark }: Report): number {
   const { call, header } = record
-  const parts = differencesOf(first, second, known)
+  const parts = differencesOf(first, second, call.wraps !== undefined)
   const differs = parts.some(({ lines }) => lines.length > 0)
   const rows = parts.map(({ title, lines }) => {
     const symbol = lines.length === 0 ? painted('ok  ', 'ok', input.output) : painted('DIFF', 'fail', input.output)

@@ -30,12 +30,14 @@ export async function nodeRuntimes({ timeoutMs = 3000, endpoint }: Asked = {}): 
   const found: NodeRuntime[] = []
   for (const socket of socketsAt(endpoint)) {
     const answer = await askSocket(socket, timeoutMs).catch((error: Error) => error)
-    // Docker's containerd serves no CRI, and no pods.
-    if (hasNoCri(answer)) continue
+    const isLeft = answer instanceof Error && answer.message.includes('ECONNREFUSED')
+    // Docker's containerd serves no CRI, and no pods; a killed runtime leaves its socket.
+    if (hasNoCri(answer) || (isLeft && endpoint === undefined)) continue
     const unknown = { socket, settings: defaultSettings, source: 'the defaults' }
     if (answer instanceof Error) {
       const runtime = socket.includes('crio') ? 'CRI-O' : 'containerd'
-      found.push({ ...unknown, runtime, silent: answer.message })
+      const isDenied = answer.message.includes('EACCES')
+      found.push({ ...unknown, runtime, silent: isDenied ? 'permission denied: run it as root' : answer.message })
     } else {
       const { runtime, answer: told, notReady } = answer
       found.push({ ...unknown, ...told, runtime, ...(notReady === undefined ? {} : { notReady }) })
@@ -66,7 +68,7 @@ const knownSockets = [
 export function socketsAt(endpoint: string | undefined): readonly string[] {
   const path = (text: string) => text.replace(/^unix:\/\//, '')
   if (endpoint !== undefined) return [path(endpoint)]
-  const [, written = ''] = /^runtime-endpoint: *"?([^"\s]+)/m.exec(textIfThere('/etc/crictl.yaml')) ?? []
+  const [, written = ''] = /^runtime-endpoint: *["']?([^"'\s]+)/m.exec(textIfThere('/etc/crictl.yaml')) ?? []
   const named = [process.env['CONTAINER_RUNTIME_ENDPOINT'] ?? '', written].map(path)
   const byFile = new Map<string, string>()
   for (const each of [...named, ...knownSockets].filter(isSocket)) {
