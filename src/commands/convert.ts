@@ -18,8 +18,9 @@ export const convertCommand: Command = {
   maxWords: 1,
   summary: 'convert a list of reference plugins into a list with trestle',
   description: [
-    'Prints a list with one trestle in the place of the plugins that it replaces; others stay. Remarks go to standard',
-    'error. Exit code 1: a part of the original has no effect any more. docs/migrate.md says how a node changes over.',
+    'Prints a list with one trestle in the place of bridge, ptp, macvlan or host-device with host-local or static, and',
+    'of portmap, firewall, bandwidth, tuning and sbr; other plugins stay. Remarks go to standard error. Exit code 1: a',
+    'part of the original has no effect any more. docs/migrate.md says how a node changes over.',
   ].join('\n'),
   options: {},
   examples: ['trestle convert /etc/cni/net.d/10-bridge.conflist >10-trestle.conflist', 'trestle convert <net.conflist'],
