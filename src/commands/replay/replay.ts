@@ -3,6 +3,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { bareAddress } from '../../cni/addresses.ts'
 import type { CniError } from '../../cni/errors.ts'
 import { asObject, parseObject } from '../../cni/json.ts'
@@ -58,16 +59,19 @@ async function run(input: Input): Promise<number> {
   const against = values['against'] as string | undefined
   if (against !== undefined && !isExecutable(against)) throw new UsageError(`--against ${against}: no executable file`)
   const conf = values['conf'] as string | undefined
-  const { wraps } = call
+  const { wraps, answers } = call
   const sent = conf === undefined ? (call.stdin ?? '') : withConf(call, conf)
-  const stdin = wraps === undefined ? sent : inputOf({ plugin: wraps, stdin: sent })
-  const own = programOf(call)
+  // Where trestle answered for a plugin that is still to be written, that is the other executable.
+  const isFirstVersion = answers === true && against !== undefined
+  const plugin = isFirstVersion ? basename(against) : wraps
+  const stdin = plugin === undefined ? sent : inputOf({ plugin, stdin: sent })
+  const own = isFirstVersion ? undefined : programOf(call)
   const recorded: Run = { ...result, ...(wraps === undefined ? { executions } : {}) }
-  const first = against === undefined ? recorded : await runOnce(record, own, stdin)
-  const second = await runOnce(record, against === undefined ? own : realpathSync(against), stdin)
+  const first = against === undefined || own === undefined ? recorded : await runOnce(record, own, stdin)
+  const second = await runOnce(record, against === undefined ? (own ?? '') : realpathSync(against), stdin)
   const isOther = against !== undefined || conf !== undefined
   const success = isOther ? 'the call goes well now' : 'the failure was not reproduced'
-  const titles = [against === undefined ? 'recorded' : own, against ?? 'replayed'] as const
+  const titles = [against === undefined ? 'recorded' : (own ?? 'recorded'), against ?? 'replayed'] as const
   const remark = first.exit !== 0 && second.exit === 0 ? `: ${success}` : ''
   return report(input, { record, first, second, titles, remark })
 }
@@ -90,7 +94,7 @@ function withConf({ stdin = '', wraps }: Call, file: string): string {
 
 /** This executable, or of a wrapped plugin the one in CNI_PATH: the record's own paths are not trusted. */
 function programOf({ answers, wraps: name }: Call): string {
-  if (answers === true) throw lacking('its answer was given by the configuration')
+  if (answers === true) throw lacking('its answer was given by the configuration: name a plugin with --against')
   if (name === undefined) {
     const { file, args } = thisProgram()
     if (args.length > 0) throw lacking('this trestle runs unpacked: use dist/trestle')
