@@ -63,7 +63,7 @@ export function networkNamed(name: string): Network {
   if (found !== undefined) return found
   const names = [...new Set(all.flatMap((each) => ('list' in each ? [each.list.name] : [])))]
   const meant = nearestWord(name, names)
-  const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+  const hint = meant === undefined || names.length === 1 ? '' : `; did you mean "${meant}"?`
   const broken = all.flatMap((each) => ('problem' in each ? [`not usable: ${each.problem}`] : []))
   const there =
     names.length === 0 ? `there is none; ${howToBegin}` : `there is ${names.map((each) => `"${each}"`).join(', ')}`

@@ -25,8 +25,8 @@ export function reportText(report: Report, look: Pick<Output, 'hasColour'>): str
   const { node, findings, notLooked, selected, done, pod, log } = report
   const skipped = new Set(notLooked.map(({ group }) => group)).size
   const more = skipped === 0 ? '' : `; ${skipped} of ${selected.length} groups skipped or incomplete`
-  const uses = node.configurations.map(({ who, confDir, file, network }) => {
-    return `${who}: ${confDir}: ${file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`}`
+  const uses = node.configurations.map(({ who, confDir, file, network, reason = 'it cannot be read' }) => {
+    return `${who}: ${confDir}: uses ${file === undefined ? `nothing: ${reason}` : `${file} (network ${network})`}`
   })
   const lines = [
     ...uses,

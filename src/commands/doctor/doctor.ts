@@ -28,8 +28,8 @@ export const doctorCommand: Command = {
   summary: 'find the faults of the pod network of this node',
   description: [
     'Looks at runtimes, configuration, kernel, state, pods, addresses, host ports, firewalls and logs',
-    '(docs/commands.md). Changes nothing. Exit code 1: an error or a warning; 3: nothing was found, and not all could',
-    'be looked at.',
+    '(docs/commands.md). Only --fix --apply repairs, and only --probe makes pods. Exit code 1: an error or a warning; 3:',
+    'nothing was found, and not all could be looked at.',
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'WORDS', help: 'only these groups or ids, commas between' },
@@ -210,8 +210,9 @@ function withoutEchoes(
   for (const [id, same] of Map.groupBy(failed, idOf)) {
     if (has(id)) continue
     const message = few(same.map(({ what, detail = '' }) => `${what}: ${detail.replaceAll('\n', '; ')}`))
-    const severity = isExplained && id !== 'probe-del' ? 'note' : undefined
-    news.push(findingOf({ id, group: 'probe', on: 'temporary pods', message, severity }))
+    const isNote = isExplained && id !== 'probe-del'
+    const more = isNote ? ({ severity: 'note', message: `${message} (see the errors above)` } as const) : { message }
+    news.push(findingOf({ id, group: 'probe', on: 'temporary pods', ...more }))
   }
   return [...own, ...news]
 }

@@ -65,6 +65,8 @@ export interface Configuration {
   readonly file?: string
   readonly network?: string
   readonly stoppedBy?: string | undefined
+  /** Why it uses none. */
+  readonly reason?: string | undefined
   readonly plugins: readonly Plugin[]
   /** Valid files: the network of each, and whether trestle is in the list. */
   readonly files: readonly { readonly file: string; readonly network: string; readonly isOwn: boolean }[]
@@ -144,7 +146,9 @@ function configurationOf(runtime: NodeRuntime | undefined, options: Options, ski
     who: runtime === undefined ? 'no runtime found' : runtimeText(runtime),
     ...(runtime === undefined ? {} : { runtime }),
     ...{ confDir, binDirs, findings },
-    ...(choice?.file === undefined ? { stoppedBy: choice?.stoppedBy } : { file: choice.file, network: choice.network }),
+    ...(choice?.file === undefined
+      ? { stoppedBy: choice?.stoppedBy, reason: choice?.reason }
+      : { file: choice.file, network: choice.network }),
     plugins: used === undefined ? [] : pluginsOf(used, programs),
     files: files.flatMap((each) => {
       const isOwn = pluginsOf(each, programs).some((plugin) => plugin.isOwn)

@@ -84,10 +84,12 @@ function ofLint(
 ): Finding {
   const on = line === undefined ? finding.on : `${file}:${line}:${column}`
   const found = { ...finding, group: 'configuration', on, consequence: finding.message }
-  // A valid file behind a broken one is used once that is moved away.
-  const isInTheWay = stoppedBy !== undefined && finding.on === join(confDir, stoppedBy)
+  if (stoppedBy === undefined || finding.on !== join(confDir, stoppedBy)) return found
+  const stopped = { ...found, consequence: 'no network is loaded: no new pod starts' }
+  // A valid file behind it is used once it is moved away.
   const hasAnother = files.some((each) => each.isOwn && basename(each.file) !== stoppedBy)
-  return isInTheWay && hasAnother ? { ...found, run: aside(finding.on) } : found
+  if (!hasAnother) return stopped
+  return { ...stopped, cure: `${finding.cure}; or, if the file is not meant, move it away`, run: aside(finding.on) }
 }
 
 /** Renames a file so that no runtime reads it. */
