@@ -108,7 +108,6 @@ function svgText(node: string, branches: readonly Branch[]): string {
     let podY = y + 22
     for (const lines of pods) {
       const boxHeight = lines.length * lineHeight + 8
-      parts.push(`<line x1="${podsAt - 30}" y1="${podY - 4}" x2="${podsAt}" y2="${podY - 4}" stroke="#667"/>`)
       parts.push(
         `<rect x="${podsAt}" y="${podY - 15}" width="620" height="${boxHeight}" rx="4" fill="#fff" stroke="#99a"/>`,
       )
