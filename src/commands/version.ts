@@ -12,9 +12,6 @@ declare const TRESTLE_COMMIT: string | undefined
 const version = typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION
 const commit = typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT
 
-/** Name, version and commit, for a line of another command. */
-export const versionText = `trestle ${version} (${commit})`
-
 export const versionCommand: Command = {
   name: 'version',
   words: '',
@@ -26,7 +23,7 @@ export const versionCommand: Command = {
   run: (input) => {
     const node = process.version.slice(1)
     const document = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
-    const text = `${versionText}, Node ${node}, ${process.arch}\nCNI ${supportedVersions.join(', ')}\n`
+    const text = `trestle ${version} (${commit}), Node ${node}, ${process.arch}\nCNI ${supportedVersions.join(', ')}\n`
     return print(input, { command: 'version', document, text, code: exitCode.fine })
   },
 }

@@ -19,7 +19,7 @@ import type { Context } from './context.ts'
 import { applySetUp, planSetUp } from './set-up.ts'
 
 /** What is not as it was set up. */
-export interface RestoreReport {
+interface RestoreReport {
   /** In words, everything once. */
   readonly missing: readonly string[]
   /** Accepts in other firewalls. */
