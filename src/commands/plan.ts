@@ -96,9 +96,16 @@ async function run(input: Input): Promise<number> {
   const text = [
     `network ${name}: ${verb} has ${counted(ops.length, 'operation')} in ${counted(steps.length, 'process', 'es')}\n\n`,
     ...ops.map(({ place, why }, at) => `${`${at + 1}`.padStart(4)}  ${place.padEnd(4)}  ${why}\n`),
-    ...steps.map(({ command, stdin }) => `\n  ${command}\n${stdin.replace(/^(?=.)/gm, '    ')}`),
+    ...steps.map(({ command, stdin }) => `\n  ${command}\n${shortened(stdin).replace(/^(?=.)/gm, '    ')}`),
   ].join('')
   return print(input, { command: 'plan', document, text, code: exitCode.fine })
+}
+
+/** The rules of all networks are many lines; the elements of this one come last. */
+function shortened(stdin: string): string {
+  const lines = stdin.split('\n')
+  if (lines.length <= 40) return stdin
+  return [...lines.slice(0, 10), `… ${lines.length - 30} more lines: -o json has all`, ...lines.slice(-20)].join('\n')
 }
 
 const pluginDirectory = '/run/plugins'

@@ -46,7 +46,7 @@ async function run(input: Input): Promise<number> {
   const isNothing = live.length === 0 && removes.length === 0
   const lines = [
     ...live.map((text) => `  attached  ${text}: remove the pod first, by its runtime or \`trestle del\``),
-    ...removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`),
+    ...(isApplied && live.length > 0 ? [] : removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`)),
     ...stays.map((text) => `  stays     ${text}`),
     ...failures.map((text) => `  failed    ${text}`),
     `${removes.length} ${isDone ? 'removed' : 'to remove'}, ${live.length} attached, ${stays.length} stay${nextStep()}`,
