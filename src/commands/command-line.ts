@@ -25,6 +25,7 @@ import { doctorCommand } from './doctor/doctor.ts'
 import { explainCommand } from './explain/explain.ts'
 import { lastCommand } from './explain/last.ts'
 import { gcCommand } from './gc-command.ts'
+import { installCommand } from './install.ts'
 import { lintCommand } from './lint/lint.ts'
 import { mapCommand } from './map.ts'
 import { nearestWord } from './nearest-word.ts'
@@ -57,6 +58,7 @@ export const commands: readonly Command[] = [
   restoreCommand,
   gcCommand,
   agentCommand,
+  installCommand,
   uninstallCommand,
   lastCommand,
   recordCommand,

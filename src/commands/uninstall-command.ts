@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle uninstall`: lists what trestle made on this machine, and with --apply removes it, once no pod is attached.
 
+import { removeFile } from '../state/files.ts'
 import { describeRecord, isDead } from '../state/records.ts'
 import { type Context, openRemovingContext } from '../verbs/context.ts'
 import { judgeAll } from '../verbs/garbage.ts'
 import { planUninstall, type UninstallPlan, uninstall } from '../verbs/uninstall.ts'
 import { type Command, exitCode, type Input } from './command.ts'
+import { forgetInstalled, installedFiles } from './installed-files.ts'
 import { print } from './output.ts'
 import { requireRoot } from './self.ts'
 
@@ -15,8 +17,8 @@ export const uninstallCommand: Command = {
   maxWords: 0,
   summary: "remove all of trestle's own on this machine: bridges, rules, state",
   description: [
-    'Removes bridges, nftables tables, accepts in other chains, garbage and state, once no pod is attached: remove',
-    'the configuration first, then the pods. Forwarding stays on. Exit code 1: there is something to remove.',
+    'Removes bridges, nftables tables, accepts in other chains, garbage, state, and the files that `trestle install`',
+    'wrote, once no pod is attached. Forwarding stays on. Exit code 1: there is something to remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],
@@ -33,15 +35,25 @@ export async function attached({ records }: UninstallPlan, context: Context): Pr
   ]
 }
 
+const fileText = (file: string) => `file ${file}`
+
 async function run(input: Input): Promise<number> {
   requireRoot('uninstall', 'uninstall reads the state and the rules of the node')
   const isApplied = input.values['apply'] === true
   const context = openRemovingContext()
   const plan = await planUninstall(context)
-  const { removes, stays } = plan
+  const { stays } = plan
+  const { configurations, programs } = installedFiles()
+  const removes = [...configurations.map(fileText), ...plan.removes, ...programs.map(fileText)]
   const live = await attached(plan, context)
-  const errors = isApplied && live.length === 0 ? await uninstall(plan, context) : []
-  const failures = errors.map(({ message }) => message)
+  const failures: string[] = []
+  if (isApplied && live.length === 0) {
+    // Without it the runtime calls no plugin for a new pod; the executable goes when all else has gone.
+    for (const file of configurations) removeFile(file)
+    failures.push(...(await uninstall(plan, context)).map(({ message }) => message))
+    if (failures.length === 0) for (const file of programs) removeFile(file)
+    if (failures.length === 0) forgetInstalled()
+  }
   const isDone = isApplied && live.length === 0 && failures.length === 0
   const isNothing = live.length === 0 && removes.length === 0
   const lines = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which directories `trestle lint` says that containerd uses, against containerd itself: in k3s' layout, and when it does
 // not answer.
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Lab, missingParts, openBareLab, peers, pluginType, prepareLab } from './lab/lab.ts'
@@ -77,5 +77,27 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     } finally {
       await lab.run('kill', ['-CONT', pid])
     }
+  })
+
+  it('install writes where containerd looks, and containerd uses the file', async () => {
+    const binDir = join(base, 'bin')
+    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dirs = ['${binDir}']`))
+    await start()
+    await writeFile(
+      join(base, 'pods.conflist'),
+      JSON.stringify({ ...JSON.parse(list), plugins: [{ type: 'trestle' }] }),
+    )
+    const { stdout } = await lab.run('/opt/cni/bin/trestle', ['install', join(base, 'pods.conflist'), '-o', 'json'])
+    const conflist = `${base}/etc/cni/net.d/10-pods.conflist`
+    expect(JSON.parse(stdout)).toMatchObject({
+      applied: true,
+      files: [`${binDir}/trestle`, `${binDir}/loopback`, conflist],
+    })
+    expect(await readlink(`${binDir}/loopback`)).toBe('trestle')
+    const { findings, node } = await lint()
+    expect({ findings, node }).toMatchObject({ findings: [], node: [{ settings: { binDirs: [binDir] } }] })
+    const removed = await lab.run('/opt/cni/bin/trestle', ['uninstall', '--apply'])
+    expect(removed.stdout).toContain(`removed   file ${conflist}`)
+    expect(await readdir(binDir)).toEqual([])
   })
 })

@@ -3,7 +3,7 @@
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { filesIn, isConfigurationName, readConfigurationFile } from '../config-directory.ts'
+import { byBytes, filesIn, isConfigurationName, readConfigurationFile } from '../config-directory.ts'
 import type { Finding } from '../findings.ts'
 import { namesIfThere, orElse } from '../if-there.ts'
 import { type NodeRuntime, runtimeText } from '../runtimes/node-runtimes.ts'
@@ -35,19 +35,27 @@ export interface DirectoryLint {
   readonly prediction?: Prediction
 }
 
+/** A file that is not there yet, or has another text. */
+export interface PlannedFile {
+  readonly name: string
+  readonly text: string
+}
+
+/** `planned`: the directory is looked at as if it had this file. */
 export function lintDirectory(
   directory: string,
   programs: Programs,
   readers: readonly NodeRuntime[] = [],
+  planned?: PlannedFile,
 ): DirectoryLint {
-  const names = orElse(() => filesIn(directory), undefined)
+  const names = namesWith(directory, planned)
   if (names === undefined) return { files: [], findings: [unreadable(directory)] }
   const files: FileLint[] = []
   const candidates: Candidate[] = []
   let isDenied = false
   for (const name of names.filter(isConfigurationName)) {
     const file = join(directory, name)
-    const read = readConfigurationFile(file)
+    const read = name === planned?.name ? planned : readConfigurationFile(file)
     if ('problem' in read) {
       isDenied ||= read.isDenied === true
       const findings = [findingIn(file, { id: 'file-unreadable', message: read.problem })]
@@ -75,6 +83,13 @@ export function lintDirectory(
   if (files.length > 0) return { files, findings, prediction }
   const empty = findingIn(directory, { id: 'dir-empty', message: 'no file of it ends in .conflist, .conf or .json' })
   return { files, findings: [empty, ...findings], prediction }
+}
+
+/** In the order of Go; undefined if the directory cannot be read, and nothing is planned for it. */
+function namesWith(directory: string, planned: PlannedFile | undefined): readonly string[] | undefined {
+  const names = orElse(() => filesIn(directory), undefined)
+  if (planned === undefined) return names
+  return [...new Set([...(names ?? []), planned.name])].toSorted(byBytes)
 }
 
 function unreadable(directory: string): Finding {

@@ -32,9 +32,12 @@ export interface Programs {
 /** Plugin directories of packages (Debian, Fedora and Arch, k3s), which a runtime does not search. */
 const packaged = ['/opt/cni/bin', '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
 
-export function openPrograms(directories: readonly string[]): Programs {
+/** `isThere`: whether a directory exists, or will. */
+export function openPrograms(
+  directories: readonly string[],
+  isThere = directories.some((each) => existsSync(each)),
+): Programs {
   const others = packaged.filter((directory) => !directories.includes(directory))
-  const isThere = directories.some((directory) => existsSync(directory))
   const known = new Map<string, Program>()
   const programOf = (type: string): Program => {
     const program = known.get(type) ?? lookAt(type, directories, others)

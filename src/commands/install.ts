@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle install`: puts this executable where each runtime looks for plugins, tries it there, and puts a configuration
+// where the runtime looks for networks, last. Everything is decided and said before the first file is written.
+
+import { accessSync, constants, existsSync, mkdirSync, realpathSync, symlinkSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { isSea } from 'node:sea'
+import { settleProgram } from '../agent/program.ts'
+import { nowMs } from '../process/clock.ts'
+import { runnerUntil } from '../process/runner.ts'
+import { writeSynced } from '../state/files.ts'
+import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { isConfigurationName } from './config-directory.ts'
+import { failureOf } from './failure.ts'
+import { type Finding, findingText } from './findings.ts'
+import { readConfigurationText } from './input-file.ts'
+import { readInstalled, writeInstalled } from './installed-files.ts'
+import { type Choice, choicesText, type Prediction } from './lint/choice.ts'
+import { lintDirectory, type PlannedFile } from './lint/directory.ts'
+import { findingIn } from './lint/finding.ts'
+import { openPrograms, type Programs } from './lint/programs.ts'
+import { print } from './output.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText } from './runtimes/node-runtimes.ts'
+import { defaultSettings } from './runtimes/runtime-settings.ts'
+import { requireRoot } from './self.ts'
+
+export const installCommand: Command = {
+  name: 'install',
+  words: '[CONFLIST]',
+  maxWords: 1,
+  summary: 'put this executable, and then a configuration, where the runtime looks for them',
+  description: [
+    'Asks the runtimes of this node for their directories, copies this executable there, starts it once, and copies',
+    'CONFLIST last. Refuses what `trestle lint` calls an error, and a CONFLIST that the runtime would not use. Again is an',
+    'update; without CONFLIST of the executable alone. `trestle uninstall` removes what was written.',
+  ].join('\n'),
+  options: { 'dry-run': { type: 'boolean', help: 'only say what would be written' } },
+  examples: [
+    'trestle install pod-network.conflist',
+    'trestle install --dry-run pod-network.conflist',
+    'trestle install',
+  ],
+  run,
+}
+
+/** The directories of a runtime, with what will be written there. */
+interface Place {
+  readonly confDir: string
+  readonly binDir: string
+  readonly names: readonly string[]
+  /** The executable's path; undefined where this executable, or a link to it, is there. */
+  readonly program?: string
+  /** containerd calls a plugin `loopback` for each pod; trestle does its work under that name. */
+  readonly loopback?: string
+  readonly configuration?: string
+  readonly findings: readonly Finding[]
+  readonly prediction: Prediction | undefined
+}
+
+async function run(input: Input): Promise<number> {
+  requireRoot('install', 'it writes into the directories of the runtime')
+  if (!isSea())
+    throw failureOf('install-not-possible', 'install: this is no executable, but its source: run dist/trestle')
+  const [file] = input.words
+  if (file === '-') throw new UsageError('install needs the name of a file')
+  const planned = file === undefined ? undefined : { name: nameOf(file), text: readConfigurationText(file) }
+  const runtimes = await nodeRuntimes()
+  const silent = runtimes.find((runtime) => runtime.silent !== undefined)
+  if (silent !== undefined) {
+    const message = `install: ${runtimeText(silent)} does not answer, so its directories are unknown: ${silent.silent}`
+    throw failureOf('install-not-possible', message, { details: 'start it, and run install again' })
+  }
+  const places = placesOf(runtimes).map((place) => decide(place, planned, file))
+  for (const { confDir, binDir } of places) for (const each of [confDir, binDir]) requireWritable(each)
+  const refusals = places.flatMap(({ findings }) => findings)
+  const isDone = input.values['dry-run'] !== true && refusals.length === 0
+  if (isDone) for (const place of places) await write(place, planned?.text ?? '')
+  return report(input, { places, refusals, isDone, hasRuntime: runtimes.length > 0 })
+}
+
+/** A name that sorts before most others: a runtime uses the first file. */
+function nameOf(file: string): string {
+  const name = basename(file)
+  if (!isConfigurationName(name)) throw new UsageError(`${file}: its name must end in .conflist, .conf or .json`)
+  return /^\d/.test(name) ? name : `10-${name}`
+}
+
+interface Directories {
+  readonly confDir: string
+  readonly binDir: string
+  readonly readers: readonly NodeRuntime[]
+}
+
+/** Each directory of configurations once; without a runtime the usual ones. */
+function placesOf(runtimes: readonly NodeRuntime[]): readonly Directories[] {
+  const places = new Map<string, Directories>()
+  for (const { settings } of runtimes.length === 0 ? [{ settings: defaultSettings }] : runtimes) {
+    const { confDir, binDirs } = settings
+    const binDir = binDirs.find(isWritable) ?? binDirs[0] ?? ''
+    const readers = runtimes.filter((each) => each.settings.confDir === confDir)
+    places.set(confDir, { confDir, binDir, readers })
+  }
+  return [...places.values()]
+}
+
+/** `file`: the configuration as it was named, for the findings. */
+function decide({ confDir, binDir, readers }: Directories, planned: PlannedFile | undefined, file = ''): Place {
+  const program = `${binDir}/trestle`
+  const isThere = existsSync(program) && realpathSync(program) === process.execPath
+  const configuration = planned === undefined ? undefined : `${confDir}/${planned.name}`
+  const there = openPrograms(readers[0]?.settings.binDirs ?? [binDir], true)
+  // This executable answers for the plugin trestle, which may not be in the runtime's directory yet.
+  const own = openPrograms([dirname(process.execPath)])
+  const programs: Programs = {
+    isOwn: there.isOwn,
+    problemOf: (type, version) => (type === 'trestle' ? own : there).problemOf(type, version),
+  }
+  const { findings, prediction } = lintDirectory(confDir, programs, readers, planned)
+  const errors = findings
+    .filter((finding) => finding.file === configuration && finding.severity === 'error')
+    .map((finding) => ({ ...finding, on: file, file }))
+  const needsLoopback = findings.some(({ id }) => id === 'loopback-plugin-missing')
+  const names = readers.map(({ runtime }) => runtime)
+  return {
+    ...{ confDir, binDir, names, prediction },
+    ...(isThere ? {} : { program }),
+    ...(needsLoopback ? { loopback: `${binDir}/loopback` } : {}),
+    ...(configuration === undefined ? {} : { configuration }),
+    findings: errors.length > 0 || planned === undefined ? errors : notUsed(file, planned.name, names, prediction),
+  }
+}
+
+/** The runtimes that would use another file than the new one. */
+function notUsed(file: string, name: string, names: readonly string[], prediction?: Prediction): readonly Finding[] {
+  const choices: readonly (readonly [string, Choice | undefined])[] = [
+    ['containerd', prediction?.containerd],
+    ['CRI-O', prediction?.crio],
+  ]
+  const asked = choices.filter(([runtime]) => names.length === 0 || names.includes(runtime))
+  return asked.flatMap(([runtime, choice]) => {
+    if (choice === undefined || choice.file === name) return []
+    const uses = choice.file === undefined ? `no file: ${choice.reason}` : `${choice.file}, not ${name}`
+    const cure = choice.file === undefined ? undefined : `remove the network of ${choice.file} and its file first`
+    return [findingIn(file, { id: 'sorted-later', severity: 'error', message: `${runtime} would use ${uses}`, cure })]
+  })
+}
+
+function isWritable(directory: string): boolean {
+  return refusalOf(directory) === undefined
+}
+
+/** The error code of writing into a directory, or into the one that it would be made in. */
+function refusalOf(directory: string): string | undefined {
+  if (!existsSync(directory) && directory !== '/') return refusalOf(dirname(directory))
+  try {
+    accessSync(directory, constants.W_OK)
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code
+  }
+}
+
+function requireWritable(directory: string): void {
+  const code = refusalOf(directory)
+  if (code === undefined) return
+  throw failureOf('install-not-possible', `install: ${directory} cannot be written to: ${code}`)
+}
+
+const trialTimeoutMs = 60_000
+
+/** The executable is whole and has answered before its name is there, and the configuration comes last. */
+async function write({ binDir, program, loopback, configuration }: Place, text: string): Promise<void> {
+  try {
+    writeInstalled([...readInstalled(), ...[program, loopback, configuration].filter((file) => file !== undefined)])
+    const refused =
+      program && (await settleProgram({ binDir, hostRoot: '' }, runnerUntil({ endsAtMs: nowMs() + trialTimeoutMs })))
+    if (refused) throw new Error(`${binDir}: this executable cannot run there: ${refused}`)
+    if (loopback !== undefined) symlinkSync('trestle', loopback)
+    if (configuration === undefined) return
+    mkdirSync(dirname(configuration), { recursive: true, mode: 0o755 })
+    writeSynced(configuration, text)
+  } catch (cause) {
+    throw failureOf('install-not-possible', `install: ${(cause as Error).message}`, { cause })
+  }
+}
+
+interface Report {
+  readonly places: readonly Place[]
+  readonly refusals: readonly Finding[]
+  readonly isDone: boolean
+  readonly hasRuntime: boolean
+}
+
+function report(input: Input, { places, refusals, isDone, hasRuntime }: Report): number {
+  const files = places.flatMap((place) =>
+    [place.program, place.loopback, place.configuration].filter((file) => file !== undefined),
+  )
+  const lines = [
+    ...(hasRuntime ? [] : ['no runtime answers on this node: these are the usual directories']),
+    ...(refusals.length > 0 ? [] : files.map((file) => `  ${isDone ? 'written ' : 'to write'}  ${file}`)),
+    ...(files.length > 0 ? [] : ['  this executable is where the runtime looks for it']),
+  ]
+  const choices = places.flatMap(({ prediction, names }) => (prediction ? [choicesText(prediction, names)] : []))
+  const found = refusals.map((finding) => findingText(finding, input.output)).join('\n')
+  const end = refusals.length > 0 ? '\nnothing was written\n' : ''
+  const text = `${found}${lines.map((line) => `${line}\n`).join('')}${refusals.length > 0 ? '' : choices.join('')}${end}`
+  const code = refusals.length > 0 ? exitCode.findings : exitCode.fine
+  return print(input, { command: 'install', document: { applied: isDone, files, findings: refusals }, text, code })
+}
