@@ -2,8 +2,8 @@
 // The image that the DaemonSet of conf-examples/kubernetes runs: dist/trestle and the Debian programs that it starts, as
 // an OCI archive (opencontainers/image-spec, "Image Layout"). No Docker, no registry. The same executable and the same
 // packages give the same bytes.
-// usage: node scripts/image.mjs [--out FILE] [--executable FILE] [--tag TAG]
-//        default: dist/trestle-image.tar, dist/trestle, the version
+// usage: node scripts/image.mjs [--out FILE] [--executable FILE] [--arm64 FILE] [--name NAME] [--tag TAG]
+//        default: dist/trestle-image.tar, dist/trestle, no second architecture, localhost/trestle, the version
 // then:  ctr --namespace k8s.io images import dist/trestle-image.tar
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -21,15 +21,18 @@ const { values } = parseArgs({
     tag: { type: 'string', default: version },
     out: { type: 'string', default: join(root, 'dist/trestle-image.tar') },
     executable: { type: 'string', default: join(root, 'dist/trestle') },
+    arm64: { type: 'string' },
+    name: { type: 'string', default: 'localhost/trestle' },
   },
 })
-if (!existsSync(values.executable)) throw new Error(`image: there is no ${values.executable}: npm run build`)
+for (const file of [values.executable, values.arm64 ?? values.executable])
+  if (!existsSync(file)) throw new Error(`image: there is no ${file}: npm run build`)
 
 /**
  * What each package is there for. Both variants of iptables: which one is used is decided by the tables that the node's
  * kernel has (src/system/firewalls/foreign-firewalls.ts).
  */
-const wanted = {
+const wantedOf = (arch) => ({
   iproute2: ['usr/bin/ip', 'usr/sbin/tc', 'usr/sbin/bridge', 'etc/iproute2'],
   nftables: ['usr/sbin/nft'],
   iptables: [
@@ -49,8 +52,10 @@ const wanted = {
   netbase: ['etc/protocols', 'etc/services'],
   'libstdc++6': ['usr/lib/ARCH/libstdc++.so.6'],
   'libgcc-s1': ['usr/lib/ARCH/libgcc_s.so.1'],
-  libc6: ['usr/lib64/ld-linux-x86-64.so.2', 'usr/lib/ARCH/libdl.so.2', 'usr/lib/ARCH/libpthread.so.0'],
-}
+  libc6: [loaders[arch], 'usr/lib/ARCH/libdl.so.2', 'usr/lib/ARCH/libpthread.so.0'],
+  ...(arch === 'arm64' ? { libatomic1: ['usr/lib/ARCH/libatomic.so.1'] } : {}),
+})
+const loaders = { amd64: 'usr/lib64/ld-linux-x86-64.so.2', arm64: 'usr/lib/ld-linux-aarch64.so.1' }
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')
 
@@ -81,51 +86,66 @@ function blob(mediaType, data) {
 const json = (value) => Buffer.from(JSON.stringify(value))
 const text = (name, content) => ({ name, data: Buffer.from(content), mode: 0o644 })
 
-const { files, packages } = debianFiles(wanted, join(root, 'node_modules/.cache/trestle/debian'))
-const base = layer([
-  ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ({ name, link: `usr/${name}` })),
-  ...['dev/', 'proc/', 'run/', 'sys/', 'tmp/', 'var/'].map((name) => ({ name })),
-  { name: 'var/run', link: '/run' },
-  text('etc/passwd', 'root:x:0:0:root:/:/bin/sh\n'),
-  text('etc/group', 'root:x:0:\n'),
-  // Where scanners of images look for packages that dpkg did not install.
-  ...packages.map(({ name, control }) => text(`var/lib/dpkg/status.d/${name}`, control)),
-  ...files,
-])
-const own = layer([
-  { name: 'usr/local/bin/trestle', data: readFileSync(values.executable) },
-  text('usr/share/doc/trestle/LICENSE', readFileSync(join(root, 'LICENSE'))),
-])
-const layers = [base, own].map(({ data }) => blob('application/vnd.oci.image.layer.v1.tar+gzip', data))
-const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.arch
-const config = blob(
-  'application/vnd.oci.image.config.v1+json',
-  json({
+/** The blobs of one architecture's image, its manifest first. */
+function imageOf(architecture, executable) {
+  const { files, packages } = debianFiles(
+    wantedOf(architecture),
+    join(root, 'node_modules/.cache/trestle/debian'),
     architecture,
-    os: 'linux',
-    config: {
-      Env: ['PATH=/usr/local/bin:/usr/sbin:/usr/bin', ...allocatorSettings],
-      Entrypoint: ['/usr/local/bin/trestle'],
-      Labels: { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': 'Apache-2.0' },
-    },
-    rootfs: { type: 'layers', diff_ids: [base, own].map(({ diffId }) => diffId) },
-    history: [{ created_by: 'scripts/image.mjs: Debian' }, { created_by: 'scripts/image.mjs: trestle' }],
-  }),
-)
-const manifest = blob(
-  'application/vnd.oci.image.manifest.v1+json',
-  json({
-    schemaVersion: 2,
-    mediaType: 'application/vnd.oci.image.manifest.v1+json',
-    config: config.descriptor,
-    layers: layers.map(({ descriptor }) => descriptor),
-  }),
-)
-const name = `localhost/trestle:${values.tag}`
+  )
+  const base = layer([
+    ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ({ name, link: `usr/${name}` })),
+    ...['dev/', 'proc/', 'run/', 'sys/', 'tmp/', 'var/'].map((name) => ({ name })),
+    { name: 'var/run', link: '/run' },
+    text('etc/passwd', 'root:x:0:0:root:/:/bin/sh\n'),
+    text('etc/group', 'root:x:0:\n'),
+    // Where scanners of images look for packages that dpkg did not install.
+    ...packages.map(({ name, control }) => text(`var/lib/dpkg/status.d/${name}`, control)),
+    ...files,
+  ])
+  const own = layer([
+    { name: 'usr/local/bin/trestle', data: readFileSync(executable) },
+    text('usr/share/doc/trestle/LICENSE', readFileSync(join(root, 'LICENSE'))),
+  ])
+  const layers = [base, own].map(({ data }) => blob('application/vnd.oci.image.layer.v1.tar+gzip', data))
+  const config = blob(
+    'application/vnd.oci.image.config.v1+json',
+    json({
+      architecture,
+      os: 'linux',
+      config: {
+        Env: ['PATH=/usr/local/bin:/usr/sbin:/usr/bin', ...allocatorSettings],
+        Entrypoint: ['/usr/local/bin/trestle'],
+        Labels: { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': 'Apache-2.0' },
+      },
+      rootfs: { type: 'layers', diff_ids: [base, own].map(({ diffId }) => diffId) },
+      history: [{ created_by: 'scripts/image.mjs: Debian' }, { created_by: 'scripts/image.mjs: trestle' }],
+    }),
+  )
+  const manifest = blob(
+    'application/vnd.oci.image.manifest.v1+json',
+    json({
+      schemaVersion: 2,
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      config: config.descriptor,
+      layers: layers.map(({ descriptor }) => descriptor),
+    }),
+  )
+  return { platform: { architecture, os: 'linux' }, blobs: [manifest, config, ...layers], packages }
+}
+
+const here = { x64: 'amd64', arm64: 'arm64' }[process.arch]
+const images = [
+  imageOf(here, values.executable),
+  ...(values.arm64 === undefined ? [] : [imageOf('arm64', values.arm64)]),
+]
+const name = `${values.name}:${values.tag}`
 const annotations = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': values.tag }
-const platform = { architecture, os: 'linux' }
-const index = json({ schemaVersion: 2, manifests: [{ ...manifest.descriptor, annotations, platform }] })
-const blobs = [manifest, config, ...layers].map(({ descriptor, data }) => ({
+const manifests = images.map(({ blobs: [manifest], platform }) => ({ ...manifest.descriptor, platform }))
+const mediaType = 'application/vnd.oci.image.index.v1+json'
+const both = blob(mediaType, json({ schemaVersion: 2, mediaType, manifests }))
+const index = json({ schemaVersion: 2, manifests: [{ ...both.descriptor, annotations }] })
+const blobs = [both, ...images.flatMap((image) => image.blobs)].map(({ descriptor, data }) => ({
   name: `blobs/sha256/${descriptor.digest.slice('sha256:'.length)}`,
   data,
   mode: 0o644,
@@ -142,4 +162,5 @@ const archive = tar(
 writeFileSync(`${values.out}.partial`, archive)
 renameSync(`${values.out}.partial`, values.out)
 const mb = (archive.length / 1e6).toFixed(1)
-console.log(`${values.out}: ${name}, ${mb} MB, ${packages.length} Debian packages, sha256 ${sha256(archive)}`)
+const debian = images.map(({ packages }) => packages.length).join(' and ')
+console.log(`${values.out}: ${name}, ${mb} MB, ${debian} Debian packages, index ${both.descriptor.digest}`)

@@ -11,15 +11,15 @@ const unused = /^(perl|libperl|usrmerge$|dpkg$|debconf|debianutils|tar$|lib(file
 /**
  * The files, sorted by name: `{name, data, mode}`, or `{name, link}`; and the packages that they are of:
  * `{name, version, control}`. `wanted`: what each package is there for, as paths in a system with merged /usr; `cache`:
- * where downloaded packages are kept. Throws where apt cannot download, and where a library is missing.
+ * where downloaded packages are kept; `arch`: in Debian's words. Throws where apt cannot download, and where a library is missing.
  */
-export function debianFiles(wanted, cache) {
+export function debianFiles(wanted, cache, arch) {
   mkdirSync(cache, { recursive: true })
-  const packages = download(wanted, cache)
+  const packages = download(wanted, cache, arch)
   const root = mkdtempSync(join(cache, 'root-'))
   try {
     const owners = new Map(packages.flatMap((each) => unpack(join(cache, each.file), root).map((name) => [name, each])))
-    const names = withLibraries(wanted, root)
+    const names = withLibraries(wanted, root, triplets[arch])
     const used = new Set([...names].flatMap((name) => owners.get(name)?.name ?? []))
     return {
       files: [...names].sort().map((name) => fileOf(root, name)),
@@ -30,18 +30,27 @@ export function debianFiles(wanted, cache) {
   }
 }
 
-const apt = (...args) =>
-  execFileSync('apt-get', ['-q', '-y', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+const triplets = { amd64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
+
+/** apt-get with lists of its own, so that another architecture needs no change of this machine. */
+function openApt(arch, cache) {
+  const lists = join(cache, `lists-${arch}`)
+  mkdirSync(join(lists, 'partial'), { recursive: true })
+  const settings = [`APT::Architecture=${arch}`, `Dir::State::lists=${lists}`, 'Dir::State::status=/dev/null']
+  const options = ['-q', '-y', ...settings.flatMap((each) => ['-o', each]), '-o', `APT::Architectures::=${arch}`]
+  return (args, cwd) =>
+    execFileSync('apt-get', [...options, ...args], { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}
 
 /** As on a machine with nothing installed: what is wanted and everything that it depends on. */
-function download(wanted, cache) {
-  const fresh = ['-o', 'Dir::State::status=/dev/null', '--no-install-recommends']
-  const list = () => apt('install', '--print-uris', ...fresh, ...Object.keys(wanted))
+function download(wanted, cache, arch) {
+  const apt = openApt(arch, cache)
+  const list = () => apt(['install', '--print-uris', '--no-install-recommends', ...Object.keys(wanted)])
   let uris
   try {
     uris = list()
   } catch {
-    apt('update')
+    apt(['update'])
     uris = list()
   }
   const found = [...uris.matchAll(/^'\S+' (\S+)_(\S+)_(\S+)\.deb (\d+)/gm)].map(([, name, version]) => ({
@@ -50,13 +59,15 @@ function download(wanted, cache) {
   }))
   const packages = found.filter(({ name }) => !unused.test(name))
   const fileOfPackage = ({ name, version }) =>
-    readdirSync(cache).find((file) => file.startsWith(`${name}_${version.replaceAll(':', '%3a')}_`))
+    readdirSync(cache).find((file) =>
+      [arch, 'all'].some((each) => file === `${name}_${version.replaceAll(':', '%3a')}_${each}.deb`),
+    )
   const absent = packages.filter((each) => fileOfPackage(each) === undefined)
   if (absent.length > 0) {
     const work = mkdtempSync(join(cache, 'download-'))
     try {
       const specs = absent.map(({ name, version }) => `${name}=${version}`)
-      execFileSync('apt-get', ['-q', 'download', ...specs], { cwd: work, stdio: ['ignore', 'ignore', 'pipe'] })
+      apt(['download', ...specs], work)
       // Whole or not at all, where two builds run at once.
       for (const file of readdirSync(work)) renameSync(join(work, file), join(cache, file))
     } finally {
@@ -97,10 +108,9 @@ function walk(root, under = '') {
 }
 
 /** The wanted files, and those that they lead to: targets of links, and libraries of programs. */
-function withLibraries(wanted, root) {
-  const arch = `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`
+function withLibraries(wanted, root, triplet) {
   const names = new Set()
-  const queue = Object.values(wanted).flatMap((paths) => paths.map((path) => path.replace('ARCH', arch)))
+  const queue = Object.values(wanted).flatMap((paths) => paths.map((path) => path.replace('ARCH', triplet)))
   for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
     if (names.has(name)) continue
     const path = join(root, name)
@@ -112,7 +122,7 @@ function withLibraries(wanted, root) {
     }
     names.add(name)
     if (stat.isSymbolicLink()) queue.push(merged(resolve('/', dirname(name), readlinkSync(path)).slice(1)))
-    else for (const library of neededBy(path)) queue.push(`usr/lib/${arch}/${library}`)
+    else for (const library of neededBy(path)) queue.push(`usr/lib/${triplet}/${library}`)
   }
   return names
 }
