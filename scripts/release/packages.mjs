@@ -2,7 +2,7 @@
 // The .deb and the .rpm: the plugin where the distribution has its plugins, and a link to it in /opt/cni/bin. No
 // configuration: what a runtime uses is the operator's choice.
 import { mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 
 const summary = 'CNI plugin: one executable that gives a pod its whole network'
 const description = `${summary}
@@ -31,7 +31,7 @@ function layOut(tree, stage, plugins, run) {
   }
   for (const directory of ['/opt/cni/bin', '/usr/bin']) {
     mkdirSync(join(tree, directory), { recursive: true })
-    symlinkSync(`${plugins}/trestle`, join(tree, directory, 'trestle'))
+    symlinkSync(relative(directory, `${plugins}/trestle`), join(tree, directory, 'trestle'))
   }
 }
 
