@@ -11,7 +11,7 @@ archive=$cache/$suite-2.tar # raise it when the packages change
 packages=iproute2,nftables,procps,containerd
 mkdir -p "$cache"
 if [ ! -e "$archive" ]; then
-  mmdebstrap --quiet --variant=minbase --include="$packages" "$suite" "$archive.$$" >&2
+  mmdebstrap --quiet --format=tar --variant=minbase --include="$packages" "$suite" "$archive.$$" >&2
   mv "$archive.$$" "$archive"
 fi
 root=$(mktemp -d)
@@ -37,7 +37,7 @@ for _ in $(seq 100); do ctr version >/dev/null 2>&1 && break; sleep 0.1; done
 exec bash -eu /script.sh
 END
 # The kernel ends all processes of the node with the first one of its PID namespace.
-unshare --mount --net --pid --fork --kill-child --propagation private bash -eu -s "$root" "$group" <<'END'
+env -i "PATH=$PATH" unshare --mount --net --pid --fork --kill-child --propagation private bash -eu -s "$root" "$group" <<'END'
 mount --bind "$1" "$1"
 mount -t proc none "$1/proc"
 mount -t sysfs none "$1/sys"
