@@ -48,14 +48,17 @@ describe.skipIf(!isArchiveThere || missing.length > 0 || pluginType !== 'trestle
       expect(ran.exitCode, `ctr ${words.join(' ')}: ${ran.stdout}${ran.stderr}`).toBe(0)
       return ran.stdout
     }
-    await ctr('images', 'import', ...snapshotter, image('whole.tar'))
+    await ctr('images', 'import', ...snapshotter, '--digests', '--base-name', 'localhost/trestle', image('whole.tar'))
     const run = ctr
     ctr = (...words) => (words[0] === 'run' ? run('run', ...snapshotter, ...words.slice(1)) : run(...words))
   })
   afterAll(() => lab?.close())
 
   it('has the name that the manifest uses', async () => {
-    expect(await ctr('images', 'list', '--quiet')).toContain(name)
+    const names = (await ctr('images', 'list', '--quiet')).split('\n')
+    expect(names).toContain(name)
+    // As install.yaml of a release names it.
+    expect(names).toContainEqual(expect.stringMatching(/^localhost\/trestle@sha256:[0-9a-f]{64}$/))
     const kustomization = readFileSync('conf-examples/kubernetes/kustomization.yaml', 'utf8')
     expect(kustomization).toContain(`name: localhost/trestle\n    newTag: ${version}`)
   })

@@ -151,7 +151,7 @@ describe('docs/kubernetes.md', () => {
     },
   )
   it('applies folders that there are', () => {
-    const folders = [...docs.matchAll(/kubectl \w+ -[kf] (\S+)/g)].map(([, path = '']) => path)
+    const folders = [...docs.matchAll(/kubectl \w+ -[kf] (conf-examples[\w./-]*\w)/g)].map(([, path = '']) => path)
     expect(folders.length).toBeGreaterThan(3)
     expect(folders.filter((path) => !existsSync(path))).toEqual([])
   })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nothing in the environment, in OpenSSL's or in Node's configuration makes the executable load code or open a port, and
-// nothing of the host's files ends it without its document (docs/security.md, "The host's configuration").
+// nothing of the host's files ends it without its document (docs/SECURITY.md, "The host's configuration").
 
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -94,9 +94,9 @@ describe.skipIf(!haveStrace())('a variable of Node or OpenSSL', { timeout: 120_0
     }
   })
 
-  it('that ends a call before its first line loads nothing, and docs/security.md names it', () => {
+  it('that ends a call before its first line loads nothing, and docs/SECURITY.md names it', () => {
     host = openHost()
-    const page = readFileSync('docs/security.md', 'utf8')
+    const page = readFileSync('docs/SECURITY.md', 'utf8')
     for (const [name, more] of [
       ...ending.map((name) => [name, {}] as const),
       ['NODE_USE_ENV_PROXY', { HTTP_PROXY: 'x' }] as const,
