@@ -74,6 +74,7 @@ const agent = await bundle('src/agent/agent-main.ts', dist('agent.cjs'), [leanCl
 gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent, 'record.cjs': record }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
+if (flags.arm64) writeFileSync(dist('trestle-arm64.cdx.json'), sbom({ metafiles, arch: 'arm64' }))
 
 const catalogue = Object.entries(compile())
 for (const [name, text] of catalogue) writeFileSync(dist(name), text)

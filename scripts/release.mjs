@@ -53,8 +53,9 @@ const index = execaSync(
   { cwd: root, env, stderr: 'inherit' },
 ).stdout.match(/index (sha256:[0-9a-f]{64})/)[1]
 manifests({ root, out, version, image: `${values.image}@${index}`, archive })
-for (const name of ['install.sh']) cpSync(join(root, 'scripts/release', name), join(out, name))
-cpSync(join(root, 'dist/trestle.cdx.json'), join(out, `trestle-${version}.cdx.json`))
+cpSync(join(root, 'scripts/release/install.sh'), join(out, 'install.sh'))
+for (const { deb, executable } of machines)
+  cpSync(join(root, `${executable}.cdx.json`), join(out, `trestle-${version}-${deb}.cdx.json`))
 rmSync(join(out, 'stage'), { recursive: true })
 const digests = new Map()
 for (const name of readdirSync(out).sort()) digests.set(name, await sha256(join(out, name)))
