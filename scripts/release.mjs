@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that is published, from dist/ into dist/release/: archives, packages, the image, manifests, and what says
-// which bytes they are. The same commit gives the same files: times are the commit's, owners are root.
+// which bytes they are. Times are the commit's and owners are root: the same commit gives the same files, but for the
+// start-up snapshot of the executable for x86-64 (docs/limits.md).
 // usage: npm run release [-- --image NAME]      NAME: the registry that the image will be in, without a tag
 // needs: Debian's dpkg-deb, rpm and tar; npm and Debian's archive for the parts for arm64
 import { createHash } from 'node:crypto'
@@ -24,10 +25,10 @@ process.umask(0o022)
 const env = { SOURCE_DATE_EPOCH: git('log', '-1', '--format=%ct'), TZ: 'UTC', LC_ALL: 'C' }
 const run = (file, ...args) => execaSync(file, args, { cwd: root, env, stdio: ['ignore', 'ignore', 'inherit'] })
 
-/** Debian's, RPM's and Node's words for the two machines. */
+/** Debian's and RPM's words for the two machines. */
 const machines = [
-  { deb: 'amd64', rpm: 'x86_64', node: 'x64', executable: 'dist/trestle' },
-  { deb: 'arm64', rpm: 'aarch64', node: 'arm64', executable: 'dist/trestle-arm64' },
+  { deb: 'amd64', rpm: 'x86_64', executable: 'dist/trestle' },
+  { deb: 'arm64', rpm: 'aarch64', executable: 'dist/trestle-arm64' },
 ]
 
 run(process.execPath, 'build.mjs', '--arm64')
