@@ -36,11 +36,10 @@ export function onHost(hostRoot: string): WrapRun {
 /** Libraries of the executable that a minimal host lacks (ldd); DT_RUNPATH is $ORIGIN, so they may be beside it. */
 const libraryNames = ['libstdc++.so.6', 'libgcc_s.so.1', 'libatomic.so.1']
 
-type Place = Pick<Settings, 'binDir' | 'hostRoot'>
-
-/** Hears of each file that was written. */
-type Told = (what: 'executable' | 'library', file: string) => void
-type Means = { readonly run: Run; readonly installed: Told }
+/** `installed` hears of each file that was written. */
+interface Place extends Pick<Settings, 'binDir' | 'hostRoot'> {
+  readonly installed?: (what: 'executable' | 'library', file: string) => void
+}
 
 /** The marks of all files when they were seen to be right; the last refusal, its mark, and its time (performance.now()). */
 let settled: string | undefined
@@ -53,11 +52,7 @@ const againMs = 60_000
  * Puts this executable, and libraries that the host lacks, where the runtime looks for them. Returns why the host cannot run
  * it; then the former one stays. Throws the system's error.
  */
-export async function settleProgram(
-  place: Place,
-  run: Run,
-  installed: Told = () => undefined,
-): Promise<string | undefined> {
+export async function settleProgram(place: Place, run: Run): Promise<string | undefined> {
   const { binDir } = place
   const [own, program] = [process.execPath, `${binDir}/trestle`]
   // An unpacked agent, in development, has no executable to install.
@@ -72,14 +67,14 @@ export async function settleProgram(
   const file = isSame ? program : temporaryPath(program)
   try {
     if (!isSame) await copyWhole(own, file, 0o755)
-    const refused = await proveOnHost(place, { run, installed }, file)
+    const refused = await proveOnHost(place, run, file)
     if (refused !== undefined) {
       refusal = { mark: markOf(own), text: refused, atMs: performance.now() }
       return refused
     }
     if (!isSame) {
       await rename(file, program)
-      installed('executable', program)
+      place.installed?.('executable', program)
     }
     settled = marks()
     return undefined
@@ -98,7 +93,7 @@ export async function removeProgram({ binDir }: Place): Promise<readonly string[
 }
 
 /** Runs the file on the host, and again with libraries if the host lacks some. Returns what a failure printed. */
-async function proveOnHost(place: Place, { run, installed }: Means, file: string): Promise<string | undefined> {
+async function proveOnHost(place: Place, run: Run, file: string): Promise<string | undefined> {
   const refused = await tryOnHost(place, run, file)
   if (refused === undefined || !/loading shared libraries/.test(refused)) return refused
   for (const library of ownLibraries()) {
@@ -107,7 +102,7 @@ async function proveOnHost(place: Place, { run, installed }: Means, file: string
     const temporary = temporaryPath(to)
     await copyWhole(library.file, temporary, 0o644)
     await rename(temporary, to)
-    installed('library', to)
+    place.installed?.('library', to)
   }
   // The directory may have another path on the host than in the container, which $ORIGIN then names.
   return await tryOnHost(place, run, file, place.hostRoot === '' ? place.binDir : '.')

@@ -297,9 +297,8 @@ async function removeFormer(settings: Settings): Promise<void> {
 }
 
 async function settleExecutable({ settings }: RoundInput): Promise<readonly Problem[]> {
-  const refused = await settleProgram(settings, open(settings).machine.ask, (what, file) =>
-    log('info', `${what} installed`, { file }),
-  )
+  const installed = (what: string, file: string) => log('info', `${what} installed`, { file })
+  const refused = await settleProgram({ ...settings, installed }, open(settings).machine.ask)
   if (refused === undefined) return []
   const text = `the host cannot run this version, ${settings.binDir}/trestle stays as it is: ${refused}`
   return [{ id: 'ProgramFails', node: settings.node, text }]
