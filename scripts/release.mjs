@@ -70,7 +70,7 @@ function stageFiles(stage, { executable }) {
   mkdirSync(join(stage, 'completions'), { recursive: true })
   run('install', '-m', '755', executable, join(stage, 'trestle'))
   for (const name of ['LICENSE', 'README.md']) run('install', '-m', '644', name, stage)
-  run('cp', '-rL', '--no-preserve=mode', 'conf-examples', stage)
+  run('cp', '-r', '--no-preserve=mode', 'conf-examples', 'docs', stage)
   for (const [shell, text] of Object.entries(completions))
     writeFileSync(join(stage, 'completions', `trestle.${shell}`), `${text}\n`)
 }

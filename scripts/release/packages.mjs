@@ -17,6 +17,7 @@ function places(plugins) {
     LICENSE: '/usr/share/doc/trestle/LICENSE',
     'README.md': '/usr/share/doc/trestle/README.md',
     'conf-examples': '/usr/share/doc/trestle/conf-examples',
+    docs: '/usr/share/doc/trestle/docs',
     'conf-examples/trestle-restore.service': '/usr/lib/systemd/system/trestle-restore.service',
     'completions/trestle.bash': '/usr/share/bash-completion/completions/trestle',
     'completions/trestle.zsh': '/usr/share/zsh/vendor-completions/_trestle',

@@ -12,7 +12,7 @@ import { writeSynced } from '../state/files.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { isConfigurationName } from './config-directory.ts'
 import { failureOf } from './failure.ts'
-import { type Finding, findingText } from './findings.ts'
+import { countOf, type Finding, findingText } from './findings.ts'
 import { readConfigurationText } from './input-file.ts'
 import { readInstalled, writeInstalled } from './installed-files.ts'
 import { type Choice, choicesText, type Prediction } from './lint/choice.ts'
@@ -72,10 +72,11 @@ async function run(input: Input): Promise<number> {
   }
   const places = placesOf(runtimes).map((place) => decide(place, planned, file))
   for (const { confDir, binDir } of places) for (const each of [confDir, binDir]) requireWritable(each)
-  const refusals = places.flatMap(({ findings }) => findings)
-  const isDone = input.values['dry-run'] !== true && refusals.length === 0
+  const findings = places.flatMap((place) => place.findings)
+  const isRefused = countOf(findings, 'error') > 0
+  const isDone = input.values['dry-run'] !== true && !isRefused
   if (isDone) for (const place of places) await write(place, planned?.text ?? '')
-  return report(input, { places, refusals, isDone, hasRuntime: runtimes.length > 0 })
+  return report(input, { places, findings, isRefused, isDone, hasRuntime: runtimes.length > 0 })
 }
 
 /** A name that sorts before most others: a runtime uses the first file. */
@@ -116,8 +117,8 @@ function decide({ confDir, binDir, readers }: Directories, planned: PlannedFile 
     problemOf: (type, version) => (type === 'trestle' ? own : there).problemOf(type, version),
   }
   const { findings, prediction } = lintDirectory(confDir, programs, readers, planned)
-  const errors = findings
-    .filter((finding) => finding.file === configuration && finding.severity === 'error')
+  const ofFile = findings
+    .filter((finding) => configuration !== undefined && finding.file === configuration && finding.id !== 'sorted-later')
     .map((finding) => ({ ...finding, on: file, file }))
   const needsLoopback = findings.some(({ id }) => id === 'loopback-plugin-missing')
   const names = readers.map(({ runtime }) => runtime)
@@ -126,23 +127,40 @@ function decide({ confDir, binDir, readers }: Directories, planned: PlannedFile 
     ...(isThere ? {} : { program }),
     ...(needsLoopback ? { loopback: `${binDir}/loopback` } : {}),
     ...(configuration === undefined ? {} : { configuration }),
-    findings: errors.length > 0 || planned === undefined ? errors : notUsed(file, planned.name, names, prediction),
+    findings: [
+      ...ofFile,
+      ...(configuration === undefined || countOf(ofFile, 'error') > 0
+        ? []
+        : notUsed(file, configuration, names, prediction)),
+    ],
   }
 }
 
-/** The runtimes that would use another file than the new one. */
-function notUsed(file: string, name: string, names: readonly string[], prediction?: Prediction): readonly Finding[] {
+/** The runtimes that would not use the new file `to`, each as an error about `file`. */
+function notUsed(file: string, to: string, names: readonly string[], prediction?: Prediction): readonly Finding[] {
   const choices: readonly (readonly [string, Choice | undefined])[] = [
     ['containerd', prediction?.containerd],
     ['CRI-O', prediction?.crio],
   ]
-  const asked = choices.filter(([runtime]) => names.length === 0 || names.includes(runtime))
-  return asked.flatMap(([runtime, choice]) => {
-    if (choice === undefined || choice.file === name) return []
-    const uses = choice.file === undefined ? `no file: ${choice.reason}` : `${choice.file}, not ${name}`
-    const cure = choice.file === undefined ? undefined : `remove the network of ${choice.file} and its file first`
-    return [findingIn(file, { id: 'sorted-later', severity: 'error', message: `${runtime} would use ${uses}`, cure })]
-  })
+  const found: Finding[] = []
+  for (const [runtime, choice] of choices) {
+    if (names.length > 0 && !names.includes(runtime)) continue
+    if (choice === undefined || choice.file === basename(to)) continue
+    const used = choice.file === undefined ? `no file: ${choice.reason}` : `${choice.file}, not ${basename(to)}`
+    const cure = cureOf(dirname(to), choice.file ?? choice.stoppedBy)
+    found.push(
+      findingIn(file, { id: 'sorted-later', severity: 'error', message: `${runtime} would use ${used}`, cure }),
+    )
+  }
+  return found
+}
+
+/** `other`: the file that is in the way. */
+function cureOf(confDir: string, other: string | undefined): string | undefined {
+  if (other === undefined) return undefined
+  const path = `${confDir}/${other}`
+  if (!readInstalled().includes(path)) return `remove the pods of that network, then ${path}`
+  return `an earlier install wrote ${path}: call the new file ${other} to replace it, or remove the old one`
 }
 
 function isWritable(directory: string): boolean {
@@ -186,24 +204,26 @@ async function write({ binDir, program, loopback, configuration }: Place, text: 
 
 interface Report {
   readonly places: readonly Place[]
-  readonly refusals: readonly Finding[]
+  readonly findings: readonly Finding[]
+  readonly isRefused: boolean
   readonly isDone: boolean
   readonly hasRuntime: boolean
 }
 
-function report(input: Input, { places, refusals, isDone, hasRuntime }: Report): number {
+function report(input: Input, { places, findings, isRefused, isDone, hasRuntime }: Report): number {
   const files = places.flatMap((place) =>
     [place.program, place.loopback, place.configuration].filter((file) => file !== undefined),
   )
-  const lines = [
-    ...(hasRuntime ? [] : ['no runtime answers on this node: these are the usual directories']),
-    ...(refusals.length > 0 ? [] : files.map((file) => `  ${isDone ? 'written ' : 'to write'}  ${file}`)),
-    ...(files.length > 0 ? [] : ['  this executable is where the runtime looks for it']),
-  ]
-  const choices = places.flatMap(({ prediction, names }) => (prediction ? [choicesText(prediction, names)] : []))
-  const found = refusals.map((finding) => findingText(finding, input.output)).join('\n')
-  const end = refusals.length > 0 ? '\nnothing was written\n' : ''
-  const text = `${found}${lines.map((line) => `${line}\n`).join('')}${refusals.length > 0 ? '' : choices.join('')}${end}`
-  const code = refusals.length > 0 ? exitCode.findings : exitCode.fine
-  return print(input, { command: 'install', document: { applied: isDone, files, findings: refusals }, text, code })
+  const lines = findings.map((finding) => findingText(finding, input.output))
+  if (!hasRuntime) lines.push('no runtime answers on this node: these are the usual directories\n')
+  if (isRefused) {
+    lines.push('nothing was written\n')
+  } else {
+    if (files.length === 0) lines.push('this executable is where the runtime looks for it\n')
+    for (const file of files) lines.push(`  ${isDone ? 'written ' : 'to write'}  ${file}\n`)
+    for (const { prediction, names } of places) if (prediction !== undefined) lines.push(choicesText(prediction, names))
+  }
+  const document = { applied: isDone, files, findings }
+  const code = isRefused ? exitCode.findings : exitCode.fine
+  return print(input, { command: 'install', document, text: lines.join(''), code })
 }

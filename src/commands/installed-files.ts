@@ -2,11 +2,12 @@
 // The list of the files that `trestle install` wrote, for `trestle uninstall`: those that a package or a person put
 // there are not in it, and stay.
 
-import { isAbsolute } from 'node:path'
+import { rmdirSync } from 'node:fs'
+import { dirname, isAbsolute } from 'node:path'
 import { parseObject } from '../cni/json.ts'
 import { isTaken, removeFile, writeSynced } from '../state/files.ts'
 import { isConfigurationName } from './config-directory.ts'
-import { textIfThere } from './if-there.ts'
+import { orElse, textIfThere } from './if-there.ts'
 
 /** Kept over a restart, unlike the state. */
 const listFile = '/var/lib/trestle/installed.json'
@@ -32,4 +33,6 @@ export function installedFiles(): { readonly configurations: readonly string[]; 
 
 export function forgetInstalled(): void {
   removeFile(listFile)
+  // What else is there stays, and the directory with it.
+  orElse(() => rmdirSync(dirname(listFile)), undefined)
 }

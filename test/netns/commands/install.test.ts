@@ -81,6 +81,17 @@ describe('trestle install', () => {
     expect(files()).toEqual([`644 ${binDir}/other`])
   })
 
+  it('shows what lint warns of, and says how an earlier file is replaced', () => {
+    write('/mnt/pods.conflist', { ...pods, plugins: [{ ...pods.plugins[0], nonMasqueradeCIDR: ['10.0.0.0/8'] }] })
+    const warned = install('/mnt/pods.conflist')
+    expect(warned.stdout).toContain('did you mean "nonMasqueradeCIDRs"?')
+    expect(warned.exitCode).toBe(0)
+    run(['mv', '/mnt/pods.conflist', '/mnt/renamed.conflist'])
+    const refused = install('/mnt/renamed.conflist')
+    expect(refused.stdout).toContain(`an earlier install wrote ${confDir}/10-pods.conflist: call the new file`)
+    expect(refused.exitCode).toBe(1)
+  })
+
   it('updates the executable alone without a configuration', () => {
     write(`${binDir}/trestle`, 'an older one')
     expect(install()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(`written   ${binDir}/trestle`) })
