@@ -140,11 +140,14 @@ const images = [
   ...(values.arm64 === undefined ? [] : [imageOf('arm64', values.arm64)]),
 ]
 const name = `${values.name}:${values.tag}`
-const annotations = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': values.tag }
 const manifests = images.map(({ blobs: [manifest], platform }) => ({ ...manifest.descriptor, platform }))
 const mediaType = 'application/vnd.oci.image.index.v1+json'
 const both = blob(mediaType, json({ schemaVersion: 2, mediaType, manifests }))
-const index = json({ schemaVersion: 2, manifests: [{ ...both.descriptor, annotations }] })
+// containerd knows the image by its tag and by its digest; for others, skopeo say, the tag alone is a name.
+const byTag = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': values.tag }
+const byDigest = { 'io.containerd.image.name': `${values.name}@${both.descriptor.digest}` }
+const named = [byTag, byDigest].map((annotations) => ({ ...both.descriptor, annotations }))
+const index = json({ schemaVersion: 2, manifests: named })
 const blobs = [both, ...images.flatMap((image) => image.blobs)].map(({ descriptor, data }) => ({
   name: `blobs/sha256/${descriptor.digest.slice('sha256:'.length)}`,
   data,
