@@ -56,8 +56,8 @@ describe('a plugin that is missing or cannot be started (go-cni#133: the node is
   ])('%s', (type, found) => expect(lint({ type })).toEqual([found]))
 
   it('as the IPAM plugin of another, and of trestle only where it is not in-process', () => {
-    const ipam = { type: 'dhcp' }
-    const missing = 'plugin-missing there is no plugin "dhcp" in BIN'
+    const ipam = { type: 'nobodys-ipam' }
+    const missing = 'plugin-missing there is no plugin "nobodys-ipam" in BIN'
     expect(lint({ type: 'trestle', ipam })).toEqual([missing])
     expect(lint({ type: 'host-local', ipam })).toEqual([missing])
     expect(lint({ type: 'trestle', ipam: { type: 'static', addresses: [{ address: '10.1.0.2/24' }] } })).toEqual([])
