@@ -245,6 +245,8 @@ describe('afterwards', () => {
     const deleted = later(host, 'DEL', { conf, pod })
     expectSilent(deleted)
     expect(deleted.stderr).toContain('dev7 is gone: a link of kind veth is destroyed with the namespace that it is in')
+    // The kernel takes the pair away some time after the namespace (net_namespace.c, cleanup_net).
+    host.inPod(lan, 'ip', ['link', 'del', 'lan7'])
     connect('dev7')
     const next = attach(host, conf, { id: 'next' })
     expect(pings(host, next.netns, '10.77.0.1')).toBe(true)
