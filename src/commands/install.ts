@@ -31,8 +31,8 @@ export const installCommand: Command = {
   summary: 'put this executable, and then a configuration, where the runtime looks for them',
   description: [
     'Asks the runtimes of this node for their directories, copies this executable there, starts it once, and copies',
-    'CONFLIST last. Refuses what `trestle lint` calls an error, and a CONFLIST that the runtime would not use. Again is an',
-    'update; without CONFLIST of the executable alone. `trestle uninstall` removes what was written.',
+    'CONFLIST last. Refuses what `trestle lint` calls an error, and a CONFLIST that the runtime would not use. Run it',
+    'again to update; without CONFLIST only the executable is updated. `trestle uninstall` removes what was written.',
   ].join('\n'),
   options: { 'dry-run': { type: 'boolean', help: 'only say what would be written' } },
   examples: [
@@ -189,10 +189,12 @@ const trialTimeoutMs = 60_000
 /** The executable is whole and has answered before its name is there, and the configuration comes last. */
 async function write({ binDir, program, loopback, configuration }: Place, text: string): Promise<void> {
   try {
-    writeInstalled([...readInstalled(), ...[program, loopback, configuration].filter((file) => file !== undefined)])
-    const refused =
-      program && (await settleProgram({ binDir, hostRoot: '' }, runnerUntil({ endsAtMs: nowMs() + trialTimeoutMs })))
+    // A minimal host also gets libraries. What was there with the same bytes is not ours.
+    const installed = (_: string, file: string) => writeInstalled([...readInstalled(), file])
+    const run = runnerUntil({ endsAtMs: nowMs() + trialTimeoutMs })
+    const refused = program && (await settleProgram({ binDir, hostRoot: '', installed }, run))
     if (refused) throw new Error(`${binDir}: this executable cannot run there: ${refused}`)
+    writeInstalled([...readInstalled(), ...[loopback, configuration].filter((file) => file !== undefined)])
     if (loopback !== undefined) symlinkSync('trestle', loopback)
     if (configuration === undefined) return
     mkdirSync(dirname(configuration), { recursive: true, mode: 0o755 })
