@@ -2,19 +2,8 @@
 // Bundles to executables: Node from npm, stripped, with the bundle injected by @yao-pkg/pkg.
 // With `snapshot`, the executable starts from a V8 startup snapshot; the bundle then has to call
 // v8.startupSnapshot.setDeserializeMainFunction. Only possible for this machine's architecture.
-import {
-  chmodSync,
-  copyFileSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { strippedNode } from './node-binary.mjs'
 import { withoutCodeCache } from './snapshot-blob.mjs'
@@ -71,25 +60,45 @@ export async function pack({
   renameSync(copy, output)
 }
 
-/** Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. */
+/**
+ * Where snapshots are made. Its name is in them, so it is the same on every machine; and it is there as long as one is made.
+ */
+const workshop = '/tmp/trestle-snapshot'
+
+/**
+ * Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. The same
+ * bundle gives the same bytes: V8 takes its numbers from a seed, works in one thread and compiles nothing on the side, and
+ * what it may see of this machine is the same everywhere.
+ */
 async function withLeanHeap({ entry, maker }, making) {
-  const directory = mkdtempSync(join(tmpdir(), 'trestle-pack-'))
-  const [from, node, real, log] = ['bundle.cjs', 'node', 'real', 'stderr'].map((name) => join(directory, name))
+  makeWorkshop()
+  const [from, node, real, log] = ['bundle.cjs', 'node', 'real', 'stderr'].map((name) => join(workshop, name))
   try {
-    writeFileSync(from, [entry, 'snapshot-lean.cjs'].map(read).join(''))
+    writeFileSync(from, [entry, 'snapshot-lean.cjs', 'snapshot-same.cjs'].map(read).join(''))
+    copyFileSync(maker, real) // a link's target would be in the snapshot
     // pkg's own options for node do not reach the process that makes the blob.
-    symlinkSync(maker, real)
+    const options = '--expose-internals --random-seed=42 --predictable --no-opt --no-sparkplug --no-maglev'
     const script = [
       '#!/bin/sh',
-      'here=$(dirname "$0")',
-      'exec "$here/real" --expose-internals "$@" 2>>"$here/stderr"',
+      `cd ${workshop}`,
+      'if [ -f "$2" ]; then cp "$2" sea-config.json; set -- "$1" sea-config.json; fi',
+      `exec env -i PATH=/usr/bin:/bin HOME=/ TZ=UTC ${real} ${options} "$@" 2>>stderr`,
       '',
     ]
     writeFileSync(node, script.join('\n'), { mode: 0o755 })
     await making(from, node)
     for (const line of readFileSync(log, 'utf8').split('\n')) if (/^(snapshot|warm-up): /.test(line)) console.log(line)
   } finally {
-    rmSync(directory, { recursive: true })
+    rmSync(workshop, { recursive: true })
+  }
+}
+
+function makeWorkshop() {
+  try {
+    mkdirSync(workshop, { mode: 0o700 })
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error
+    throw new Error(`pack: ${workshop} is there: another build is running. If none is, remove it`)
   }
 }
 

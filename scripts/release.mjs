@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that is published, from dist/ into dist/release/: archives, packages, the image, manifests, and what says
-// which bytes they are. Times are the commit's and owners are root: the same commit gives the same files, but for the
-// start-up snapshot of the executable for x86-64 (docs/limits.md).
+// which bytes they are. Times are the commit's and owners are root: the same commit gives the same files.
 // usage: npm run release [-- --image NAME]      NAME: the registry that the image will be in, without a tag
 // needs: Debian's dpkg-deb, rpm and tar; npm and Debian's archive for the parts for arm64
 import { createHash } from 'node:crypto'
