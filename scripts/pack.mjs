@@ -2,7 +2,17 @@
 // Bundles to executables: Node from npm, stripped, with the bundle injected by @yao-pkg/pkg.
 // With `snapshot`, the executable starts from a V8 startup snapshot; the bundle then has to call
 // v8.startupSnapshot.setDeserializeMainFunction. Only possible for this machine's architecture.
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { strippedNode } from './node-binary.mjs'
@@ -45,7 +55,9 @@ export async function pack({
   const maker = strippedNode(process.arch)
   const making = (from, nodePath) => loadSea()(from, { targets, nodePath, seaConfig })
   const injected = await withInjection({ node, snapshot }, () =>
-    snapshot && isLean ? withLeanHeap({ entry, maker }, making) : making(entry, maker),
+    inWorkshop(() =>
+      snapshot && isLean ? withLeanHeap({ entry, maker }, making) : withoutHeap({ entry, maker }, making),
+    ),
   )
   if (!injected || statSync(partial).size <= statSync(node).size) {
     rmSync(partial, { force: true })
@@ -60,46 +72,57 @@ export async function pack({
   renameSync(copy, output)
 }
 
-/**
- * Where snapshots are made. Its name is in them, so it is the same on every machine; and it is there as long as one is made.
- */
-const workshop = '/tmp/trestle-snapshot'
+/** Where bundles are packed. Its name is in the executable, so it is the same on every machine. */
+const workshop = '/tmp/trestle-pack'
 
-/**
- * Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. The same
- * bundle gives the same bytes: V8 takes its numbers from a seed, works in one thread and compiles nothing on the side, and
- * what it may see of this machine is the same everywhere.
- */
-async function withLeanHeap({ entry, maker }, making) {
-  makeWorkshop()
-  const [from, node, real, log] = ['bundle.cjs', 'node', 'real', 'stderr'].map((name) => join(workshop, name))
-  try {
-    writeFileSync(from, [entry, 'snapshot-lean.cjs', 'snapshot-same.cjs'].map(read).join(''))
-    copyFileSync(maker, real) // a link's target would be in the snapshot
-    // pkg's own options for node do not reach the process that makes the blob.
-    const options = '--expose-internals --random-seed=42 --predictable --no-opt --no-sparkplug --no-maglev'
-    const script = [
-      '#!/bin/sh',
-      `cd ${workshop}`,
-      'if [ -f "$2" ]; then cp "$2" sea-config.json; set -- "$1" sea-config.json; fi',
-      `exec env -i PATH=/usr/bin:/bin HOME=/ TZ=UTC ${real} ${options} "$@" 2>>stderr`,
-      '',
-    ]
-    writeFileSync(node, script.join('\n'), { mode: 0o755 })
-    await making(from, node)
-    for (const line of readFileSync(log, 'utf8').split('\n')) if (/^(snapshot|warm-up): /.test(line)) console.log(line)
-  } finally {
-    rmSync(workshop, { recursive: true })
-  }
-}
-
-function makeWorkshop() {
+/** Runs `packing` with a workshop that is this process's alone. */
+async function inWorkshop(packing) {
   try {
     mkdirSync(workshop, { mode: 0o700 })
   } catch (error) {
     if (error.code !== 'EEXIST') throw error
     throw new Error(`pack: ${workshop} is there: another build is running. If none is, remove it`)
   }
+  try {
+    return await packing()
+  } finally {
+    rmSync(workshop, { recursive: true })
+  }
+}
+
+async function withoutHeap({ entry, maker }, making) {
+  const from = join(workshop, 'bundle.cjs')
+  copyFileSync(entry, from)
+  return making(from, maker)
+}
+
+/**
+ * Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. The
+ * same bundle gives the same bytes: V8 takes its numbers from a seed, works in one thread and compiles nothing on the side,
+ * what it can see of the machine is the same everywhere, and snapshot-same.cjs takes the rest away.
+ */
+async function withLeanHeap({ entry, maker }, making) {
+  const [from, node, real, log, tools] = ['bundle.cjs', 'node', 'real', 'stderr', 'bin'].map((name) =>
+    join(workshop, name),
+  )
+  writeFileSync(from, [entry, 'snapshot-lean.cjs', 'snapshot-same.cjs'].map(read).join(''))
+  copyFileSync(maker, real) // a link's target would be in the snapshot
+  // The warm-up runs `cat` in place of every tool, and looks whether they are there.
+  mkdirSync(tools)
+  for (const name of ['cat', 'conntrack', 'ip', 'nft', 'nsenter', 'sysctl', 'tc'])
+    symlinkSync('/bin/cat', join(tools, name))
+  // pkg's own options for node do not reach the process that makes the blob.
+  const options = '--expose-internals --random-seed=42 --predictable --no-opt --no-sparkplug --no-maglev'
+  const script = [
+    '#!/bin/sh',
+    `cd ${workshop}`,
+    'if [ -f "$2" ]; then cp "$2" sea-config.json; set -- "$1" sea-config.json; fi',
+    `exec env -i PATH=${tools} HOME=/ TZ=UTC ${real} ${options} "$@" 2>>stderr`,
+    '',
+  ]
+  writeFileSync(node, script.join('\n'), { mode: 0o755 })
+  await making(from, node)
+  for (const line of readFileSync(log, 'utf8').split('\n')) if (/^(snapshot|warm-up): /.test(line)) console.log(line)
 }
 
 function read(name) {

@@ -132,7 +132,11 @@ function readCallFile(name: string): CallFile | undefined {
   const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (namespace === undefined || stat === undefined) return undefined
   const isOurs =
-    stat.isFile() && stat.uid === 0n && stat.nlink === 1n && stat.size === 0n && (stat.mode & 0o777n) === 0o600n
+    stat.isFile() &&
+    stat.uid === BigInt(process.geteuid?.() ?? 0) &&
+    stat.nlink === 1n &&
+    stat.size === 0n &&
+    (stat.mode & 0o777n) === 0o600n
   if (!isOurs) return undefined
   const identity = { pid: Number(pid), startTime, bootId: bootId(), pidNamespace: `pid:[${namespace}]` }
   const kind = delegate === undefined ? 'tool' : 'delegate'
