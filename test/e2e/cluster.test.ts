@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `kubectl apply -k conf-examples/kubernetes` with the built image on three empty nodes of a real cluster: no node is ready
 // before, all are after; pods reach each other across nodes by their own addresses, by a Service and by host ports; and
-// nothing is left when it was taken away again. Then the same executable as a static pod.
+// nothing is left when it was taken away again. Then the same executable as a static pod. For what is released, by hand:
+// TRESTLE_TEST_IMAGE, an archive of the image, and TRESTLE_TEST_MANIFEST, such as install.yaml or the rendered chart.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -21,8 +22,8 @@ describe.skipIf(missing.length > 0)('a cluster of three nodes', { timeout: 600_0
   let scratch: string
   beforeAll(async () => {
     scratch = await mkdtemp(join(tmpdir(), 'trestle-cluster-'))
-    const image = join(scratch, 'image.tar')
-    await execa(process.execPath, ['scripts/image.mjs', '--out', image])
+    const image = process.env['TRESTLE_TEST_IMAGE'] ?? join(scratch, 'image.tar')
+    if (image.startsWith(scratch)) await execa(process.execPath, ['scripts/image.mjs', '--out', image])
     cluster = await openCluster({
       ...{ nodes, proxy: 'nftables', images: [image] },
       cidrs: ['10.244.0.0/16', 'fd00:10:244::/48'],
@@ -35,10 +36,12 @@ describe.skipIf(missing.length > 0)('a cluster of three nodes', { timeout: 600_0
   })
 
   const example = (name: string) => join(process.cwd(), 'conf-examples', name)
+  const manifest = process.env['TRESTLE_TEST_MANIFEST']
+  const agent = manifest === undefined ? ['-k', example('kubernetes')] : ['-f', manifest]
 
   it('has no node that is ready before the agent is there, and only such after', async () => {
     expect((await list(cluster, 'nodes')).filter(isReady)).toEqual([])
-    await cluster.kubectl('apply', '-k', example('kubernetes'))
+    await cluster.kubectl('apply', ...agent)
     const ready = await whenAllReady(cluster, nodes.length, 'nodes')
     for (const { status } of ready)
       expect(status.conditions).toContainEqual(expect.objectContaining({ type: 'NetworkUnavailable', status: 'False' }))
@@ -99,7 +102,7 @@ describe.skipIf(missing.length > 0)('a cluster of three nodes', { timeout: 600_0
     expect(caller(await answerFrom(cluster, from, to.addresses[0] ?? ''))).toBe(from.addresses[0])
     await cluster.kubectl('delete', 'deployment,daemonset,service', '-l', 'example=trestle', '--wait')
     await cluster.kubectl('-n', 'trestle', 'rollout', 'status', 'daemonset/trestle-agent', '--timeout=50s')
-    await cluster.kubectl('delete', '-k', example('kubernetes'), '--wait=false')
+    await cluster.kubectl('delete', ...agent, '--wait=false')
     await expectNothingLeft()
   })
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which directories `trestle lint` says that containerd uses, against containerd itself: in k3s' layout, and when it does
-// not answer.
-import { mkdir, readdir, readlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+// Which directories `trestle lint` says that containerd uses, and where `trestle install` writes, against containerd itself:
+// in the layouts of k3s, k0s and MicroK8s, on a read-only /opt, and when it does not answer.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Lab, missingParts, openBareLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 
@@ -32,19 +32,19 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
   afterEach(() => lab.close())
 
   const file = () => join(base, 'etc/containerd/config.toml')
-  const settings = (cni: string) =>
-    [`version = 3`, `root = '${base}/containerd'`, `state = '/run/k3s/state'`, `[grpc]`]
-      .concat(`address = '/run/k3s/containerd/containerd.sock'`)
+  const k3sSocket = '/run/k3s/containerd/containerd.sock'
+  const settings = (cni: string, socket = k3sSocket) =>
+    [`version = 3`, `root = '${base}/containerd'`, `state = '/run/lab/state'`, `[grpc]`, `address = '${socket}'`]
       .concat(`[plugins.'io.containerd.cri.v1.runtime'.cni]`, cni)
       .join('\n')
 
-  async function start(): Promise<string> {
-    const script = `mkdir -p /run/k3s/containerd; ${peers}/bin/containerd -c ${file()} >${lab.dir}/containerd.log 2>&1 & echo $!
-      for _ in $(seq 300); do ${peers}/bin/ctr -a /run/k3s/containerd/containerd.sock version >/dev/null 2>&1 && break; sleep 0.1; done`
+  async function start(socket = k3sSocket): Promise<string> {
+    const script = `mkdir -p ${dirname(socket)}; ${peers}/bin/containerd -c ${file()} >${lab.dir}/containerd.log 2>&1 & echo $!
+      for _ in $(seq 300); do ${peers}/bin/ctr -a ${socket} version >/dev/null 2>&1 && break; sleep 0.1; done`
     return (await lab.run('bash', ['-c', script])).stdout.trim()
   }
-  const lint = async (...words: readonly string[]): Promise<Said> =>
-    JSON.parse((await lab.run('/opt/cni/bin/trestle', ['lint', '-o', 'json', ...words])).stdout) as Said
+  const lint = async (program = '/opt/cni/bin/trestle'): Promise<Said> =>
+    JSON.parse((await lab.run(program, ['lint', '-o', 'json'])).stdout) as Said
   const list = JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins: [{ type: 'ptp' }] })
   const above = ({ findings }: Said) => findings.map(({ id }) => id)
 
@@ -79,25 +79,63 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     }
   })
 
-  it('install writes where containerd looks, and containerd uses the file', async () => {
-    const binDir = join(base, 'bin')
-    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dirs = ['${binDir}']`))
+  const layouts = [
+    // k3s writes its bin_dir for each version; rke2 has the same paths.
+    {
+      of: 'k3s',
+      socket: k3sSocket,
+      conf: '/var/lib/rancher/k3s/agent/etc/cni/net.d',
+      bin: '/var/lib/rancher/k3s/data/cni',
+    },
+    { of: 'k0s', socket: '/run/k0s/containerd.sock', conf: '/etc/cni/net.d', bin: '/opt/cni/bin' },
+    {
+      of: 'MicroK8s',
+      socket: '/var/snap/microk8s/common/run/containerd.sock',
+      conf: '/var/snap/microk8s/current/args/cni-network',
+      bin: '/var/snap/microk8s/current/opt/cni/bin',
+    },
+  ]
+  it.each(layouts)(
+    'install writes where the containerd of $of looks, and it uses the file',
+    async ({ conf, bin, socket }) => {
+      const program = await movedProgram()
+      await lab.run('sh', ['-c', `mount -t tmpfs tmpfs /var && mkdir -p ${conf} ${bin}`])
+      await writeFile(file(), settings(`conf_dir = '${conf}'\nbin_dirs = ['${bin}']`, socket))
+      await start(socket)
+      const { stdout } = await lab.run(program, ['install', join(base, 'pods.conflist'), '-o', 'json'])
+      const conflist = `${conf}/10-pods.conflist`
+      const files = [`${bin}/trestle`, `${bin}/loopback`, conflist]
+      expect(JSON.parse(stdout)).toMatchObject({ applied: true, files })
+      expect((await lab.run('readlink', [`${bin}/loopback`])).stdout).toBe('trestle')
+      const { findings, node } = await lint(program)
+      const used = { confDir: conf, binDirs: [bin] }
+      expect({ findings, node }).toMatchObject({ findings: [], node: [{ settings: used, source: 'CRI Status' }] })
+      const removed = await lab.run(program, ['uninstall', '--apply'])
+      expect(removed.stdout).toContain(`removed   file ${conflist}`)
+      expect((await lab.run('ls', ['-A', bin])).stdout).toBe('')
+    },
+  )
+
+  it('a read-only /opt: says which setting moves the directory, and writes there when it did', async () => {
+    const program = await movedProgram()
+    await lab.run('mount', ['-o', 'remount,bind,ro', '/opt/cni'])
+    const install = () => lab.run(program, ['install', join(base, 'pods.conflist')])
+    await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
+    const pid = await start()
+    const refused = await install()
+    expect(refused.stderr).toMatch(/\/opt\/cni\/bin cannot be written to: EROFS[\s\S]*bin_dirs/)
+    expect((await lab.run('ls', ['-A', '/etc/cni/net.d'])).stdout).toBe('')
+    await lab.run('kill', [pid])
+    await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin', '${base}/cni']`))
     await start()
-    await writeFile(
-      join(base, 'pods.conflist'),
-      JSON.stringify({ ...JSON.parse(list), plugins: [{ type: 'trestle' }] }),
-    )
-    const { stdout } = await lab.run('/opt/cni/bin/trestle', ['install', join(base, 'pods.conflist'), '-o', 'json'])
-    const conflist = `${base}/etc/cni/net.d/10-pods.conflist`
-    expect(JSON.parse(stdout)).toMatchObject({
-      applied: true,
-      files: [`${binDir}/trestle`, `${binDir}/loopback`, conflist],
-    })
-    expect(await readlink(`${binDir}/loopback`)).toBe('trestle')
-    const { findings, node } = await lint()
-    expect({ findings, node }).toMatchObject({ findings: [], node: [{ settings: { binDirs: [binDir] } }] })
-    const removed = await lab.run('/opt/cni/bin/trestle', ['uninstall', '--apply'])
-    expect(removed.stdout).toContain(`removed   file ${conflist}`)
-    expect(await readdir(binDir)).toEqual([])
+    expect((await install()).stdout).toContain(`written   ${base}/cni/trestle`)
   })
+
+  /** The executable outside of containerd's directories, as it was unpacked, beside a configuration of its own. */
+  async function movedProgram(): Promise<string> {
+    const plugins = [{ type: 'trestle', podcidr: '10.89.0.0/24' }]
+    await writeFile(join(base, 'pods.conflist'), JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins }))
+    await lab.run('sh', ['-c', `mv /opt/cni/bin/trestle ${base}/ && rm /opt/cni/bin/*`])
+    return join(base, 'trestle')
+  }
 })
