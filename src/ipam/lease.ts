@@ -2,7 +2,7 @@
 // The lease of an ADD: from our pool, from the configuration (`static`), or from a delegated plugin; and its reservation.
 
 import { realpathSync } from 'node:fs'
-import { bareAddress, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
+import { bareAddress, familyOf, networkText, parseAddress, toCidr } from '../cni/addresses.ts'
 import type { Call } from '../cni/call.ts'
 import { CniError, Code } from '../cni/errors.ts'
 import { defined } from '../cni/json.ts'
@@ -112,7 +112,8 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet
   const { id } = request
   const { exclude, dataDir } = ipam
   const theirs = hostLocalAddresses(dataDir, id.network)
-  const taken = () => new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses()])
+  const [family] = set.ranges.map(({ subnet }) => familyOf(subnet)) // a set has one
+  const taken = () => new Set([...reservedAddresses(id.network), ...theirs, ...nodeAddresses(family)])
   const reserve = (): Candidate | undefined => {
     const last = lastAddress(id.network, set, dataDir)
     const others = taken()
@@ -169,7 +170,7 @@ async function reserveRequested(
   }
   if (hostLocalAddresses(dataDir, id.network).includes(address))
     throw refused(`host-local: ${dataDir}/${id.network}/${address}`)
-  if (nodeAddresses().has(address)) throw refused('the node itself')
+  if (nodeAddresses(familyOf(address)).has(address)) throw refused('the node itself')
   const holder = await reserveNamedAddress(id, address, settleDead)
   if (holder === 'reserved') return asked
   throw refused(holder === undefined ? 'an attachment that cannot be read' : describeRecord(holder))

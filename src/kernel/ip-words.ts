@@ -35,7 +35,8 @@ export function ipWords(op: IpOp): readonly string[] {
     case 'group.delete':
       return ['link', 'del', 'group', `${op.group}`]
     case 'link.show':
-      return ['addr', 'show', 'dev', op.dev]
+      // Not `addr show`: in a batch ip asks for the addresses of all links (ip/ip.c, rtnl_set_strict_dump).
+      return ['link', 'show', 'dev', op.dev]
     case 'vlan.add':
       return ['vlan', 'add', 'dev', op.dev, 'vid', `${op.vid}`, ...(op.pvid ? ['pvid', 'untagged'] : [])]
     case 'vlan.delete':

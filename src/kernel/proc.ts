@@ -41,18 +41,26 @@ export function isLinkGone(name: string): boolean {
 }
 
 /**
- * Addresses of the node's own links, without a process: local entries of the routing table, and the kernel's list of IPv6
- * addresses. getifaddrs(3) dumps every link with its counters, which takes longer with each pod on the node.
+ * Addresses of the node's own links, of one family or both, without a process: local entries of the routing table, and the
+ * kernel's list of IPv6 addresses, which has a line for each pod's link. getifaddrs(3) dumps every link with its counters.
  */
-export function nodeAddresses(): ReadonlySet<string> {
+export function nodeAddresses(family?: 4 | 6): ReadonlySet<string> {
+  return new Set([...(family === 6 ? [] : nodeAddresses4()), ...(family === 4 ? [] : nodeAddresses6())])
+}
+
+function nodeAddresses4(): readonly string[] {
   const entries = (readKernelFile('/proc/self/net/fib_trie') ?? '').matchAll(/\|-- (\S+)((?:\n\s+\/\d+ .*)+)/g)
-  const found = [...entries].flatMap(([, address = '', kinds = '']) => (kinds.includes('host LOCAL') ? [address] : []))
+  return [...entries].flatMap(([, address = '', kinds = '']) => (kinds.includes('host LOCAL') ? [address] : []))
+}
+
+function nodeAddresses6(): readonly string[] {
+  const found: string[] = []
   for (const line of (readKernelFile('/proc/self/net/if_inet6') ?? '').split('\n')) {
     const [hex = '', , , scope] = line.split(' ')
     // Link-local ones (scope 20) are on the link of every pod, and no pool gives them.
     if (hex !== '' && scope !== '20') found.push(formatAddress({ family: 6, value: BigInt(`0x${hex}`) }))
   }
-  return new Set(found)
+  return found
 }
 
 export function linkNames(): readonly string[] {

@@ -18,6 +18,7 @@ import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import { elementOps, type Op, setSysctl } from '../kernel/operation.ts'
+import { nodeAddresses } from '../kernel/proc.ts'
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
@@ -98,11 +99,7 @@ function isProven(op: Op, links: ReadonlyMap<string, ObservedLink>, machine: Mac
   const link = 'dev' in op ? links.get(op.dev) : undefined
   if (op.kind === 'link.set')
     return link?.up === true && (op.set.mac ?? link.mac) === link.mac && (!op.set.promisc || link.promisc)
-  if (op.kind !== 'address.add') return true
-  // An IPv6 address is once on a link: another network may have it with a shorter prefix.
-  const isThere = (there: string) =>
-    there === op.cidr || (familyOf(there) === 6 && bareAddress(there) === bareAddress(op.cidr))
-  return link?.addresses.some(isThere) === true
+  return op.kind !== 'address.add' || nodeAddresses(familyOf(op.cidr)).has(bareAddress(op.cidr))
 }
 
 /** The bridge, or our tables. Where a tool does not say what it refused, it may be one of these. */

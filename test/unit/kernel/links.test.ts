@@ -44,7 +44,7 @@ describe('the words', () => {
     ['link set dev v type bridge_slave isolated on', set({ isolated: true })],
     ['link del group 77', { kind: 'group.delete', group: 77, devs: ['v'] }],
     ['link del dev v', { kind: 'link.delete', dev: 'v' }],
-    ['addr show dev eth0', { kind: 'link.show', dev: 'eth0' }],
+    ['link show dev eth0', { kind: 'link.show', dev: 'eth0' }],
     ['vlan add dev v vid 100 pvid untagged', { kind: 'vlan.add', dev: 'v', vid: 100, pvid: true }],
     ['vlan add dev v vid 100', { kind: 'vlan.add', dev: 'v', vid: 100, pvid: false }],
     ['vlan del dev v vid 1', { kind: 'vlan.delete', dev: 'v', vid: 1 }],
