@@ -2,7 +2,7 @@
 // `trestle install`: puts this executable where each runtime looks for plugins, tries it there, and puts a configuration
 // where the runtime looks for networks, last. Everything is decided and said before the first file is written.
 
-import { accessSync, constants, existsSync, mkdirSync, realpathSync, symlinkSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { isSea } from 'node:sea'
 import { settleProgram } from '../agent/program.ts'
@@ -75,8 +75,9 @@ async function run(input: Input): Promise<number> {
   const findings = places.flatMap((place) => place.findings)
   const isRefused = countOf(findings, 'error') > 0
   const isDone = input.values['dry-run'] !== true && !isRefused
-  if (isDone) for (const place of places) await write(place, planned?.text ?? '')
-  return report(input, { places, findings, isRefused, isDone, hasRuntime: runtimes.length > 0 })
+  const written = new Set<string>()
+  if (isDone) for (const place of places) await write(place, planned?.text ?? '', (file) => written.add(file))
+  return report(input, { places, findings, isRefused, isDone, written, hasRuntime: runtimes.length > 0 })
 }
 
 /** A name that sorts before most others: a runtime uses the first file. */
@@ -181,24 +182,36 @@ function refusalOf(directory: string): string | undefined {
 function requireWritable(directory: string): void {
   const code = refusalOf(directory)
   if (code === undefined) return
-  throw failureOf('install-not-possible', `install: ${directory} cannot be written to: ${code}`)
+  throw failureOf(
+    'install-not-possible',
+    `install: ${directory} cannot be written to: ${code === 'EROFS' ? 'it is read-only' : code}`,
+  )
 }
 
 const trialTimeoutMs = 60_000
 
 /** The executable is whole and has answered before its name is there, and the configuration comes last. */
-async function write({ binDir, program, loopback, configuration }: Place, text: string): Promise<void> {
+async function write(place: Place, text: string, onWritten: (file: string) => void): Promise<void> {
+  const { binDir, program, loopback, configuration } = place
   try {
     // A minimal host also gets libraries. What was there with the same bytes is not ours.
-    const installed = (_: string, file: string) => writeInstalled([...readInstalled(), file])
+    const installed = (_: string, file: string) => {
+      writeInstalled([...readInstalled(), file])
+      onWritten(file)
+    }
     const run = runnerUntil({ endsAtMs: nowMs() + trialTimeoutMs })
     const refused = program && (await settleProgram({ binDir, hostRoot: '', installed }, run))
     if (refused) throw new Error(`${binDir}: this executable cannot run there: ${refused}`)
     writeInstalled([...readInstalled(), ...[loopback, configuration].filter((file) => file !== undefined)])
-    if (loopback !== undefined) symlinkSync('trestle', loopback)
-    if (configuration === undefined) return
+    if (loopback !== undefined) {
+      symlinkSync('trestle', loopback)
+      onWritten(loopback)
+    }
+    if (configuration === undefined || (existsSync(configuration) && readFileSync(configuration, 'utf8') === text))
+      return
     mkdirSync(dirname(configuration), { recursive: true, mode: 0o755 })
     writeSynced(configuration, text)
+    onWritten(configuration)
   } catch (cause) {
     throw failureOf('install-not-possible', `install: ${(cause as Error).message}`, { cause })
   }
@@ -209,10 +222,11 @@ interface Report {
   readonly findings: readonly Finding[]
   readonly isRefused: boolean
   readonly isDone: boolean
+  readonly written: ReadonlySet<string>
   readonly hasRuntime: boolean
 }
 
-function report(input: Input, { places, findings, isRefused, isDone, hasRuntime }: Report): number {
+function report(input: Input, { places, findings, isRefused, isDone, written, hasRuntime }: Report): number {
   const files = places.flatMap((place) =>
     [place.program, place.loopback, place.configuration].filter((file) => file !== undefined),
   )
@@ -222,7 +236,10 @@ function report(input: Input, { places, findings, isRefused, isDone, hasRuntime 
     lines.push('nothing was written\n')
   } else {
     if (files.length === 0) lines.push('this executable is where the runtime looks for it\n')
-    for (const file of files) lines.push(`  ${isDone ? 'written ' : 'to write'}  ${file}\n`)
+    for (const file of files) {
+      const done = written.has(file) ? 'written ' : 'the same'
+      lines.push(`  ${isDone ? done : 'to write'}  ${file}\n`)
+    }
     for (const { prediction, names } of places) if (prediction !== undefined) lines.push(choicesText(prediction, names))
   }
   const document = { applied: isDone, files, findings }

@@ -117,19 +117,20 @@ export function podsIn(links: readonly ObservedLink[]): readonly PodInterface[] 
   return [...ours, ...theirs].sort((a, b) => (a.pod < b.pod ? -1 : a.pod > b.pod ? 1 : a.ifName < b.ifName ? -1 : 1))
 }
 
-/** NAMESPACE/NAME; a pod without a name of Kubernetes has that of its network namespace. */
-function podNameOf({ pod, netns }: AttachmentRecord): string {
-  return pod === undefined ? bare(netns.path) : `${pod.namespace}/${pod.name}`
+/** NAMESPACE/NAME; a pod without a name of Kubernetes has that of its network namespace, or its container's id. */
+function podNameOf({ pod, netns, id }: AttachmentRecord): string {
+  return pod === undefined ? nameOf(netns.path, id.containerId) : `${pod.namespace}/${pod.name}`
 }
 
-function podNameOfCached({ args, netns }: CachedAttachment): string {
+function podNameOfCached({ args, netns, containerId }: CachedAttachment): string {
   const of = new Map(args)
   const name = of.get('K8S_POD_NAME')
-  return name === undefined ? bare(netns) : `${of.get('K8S_POD_NAMESPACE')}/${name}`
+  return name === undefined ? nameOf(netns, containerId) : `${of.get('K8S_POD_NAMESPACE')}/${name}`
 }
 
-function bare(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1)
+/** A namespace that has no name is that of a process: /proc/PID/ns/net. */
+function nameOf(netns: string, containerId: string): string {
+  return netns.endsWith('/ns/net') ? containerId : netns.slice(netns.lastIndexOf('/') + 1)
 }
 
 function portText({ protocol, hostPort, hostIp, containerPort }: HostPort): string {

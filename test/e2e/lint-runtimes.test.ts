@@ -123,7 +123,7 @@ describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
     await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
     const pid = await start()
     const refused = await install()
-    expect(refused.stderr).toMatch(/\/opt\/cni\/bin cannot be written to: EROFS[\s\S]*bin_dirs/)
+    expect(refused.stderr).toMatch(/\/opt\/cni\/bin cannot be written to: it is read-only[\s\S]*bin_dirs/)
     expect((await lab.run('ls', ['-A', '/etc/cni/net.d'])).stdout).toBe('')
     await lab.run('kill', [pid])
     await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin', '${base}/cni']`))

@@ -2,6 +2,7 @@
 // `trestle doctor --pod`: what is known of one pod, and which findings are about it.
 
 import { oneLine } from '../../cni/errors.ts'
+import { allRecords, isDead } from '../../state/records.ts'
 import type { Finding } from '../findings.ts'
 import { type PodInterface, podsIn } from '../network-picture.ts'
 import { type LoggedError, sandboxFailed } from './log.ts'
@@ -12,6 +13,8 @@ export interface PodFacts {
   readonly asked: string
   readonly sandboxes: readonly string[]
   readonly interfaces: readonly PodInterface[]
+  /** Its namespace is gone, and no DEL has come. */
+  readonly isDead: boolean
   readonly names: readonly string[]
 }
 
@@ -33,14 +36,17 @@ export function lookAtPod({ sandboxes: all, hasState, host }: Node, asked: strin
     asked,
     sandboxes: sandboxes.map(({ id, isReady }) => `${id.slice(0, 13)} (${isReady ? 'ready' : 'not ready'})`),
     interfaces,
+    isDead: hasState && allRecords().some((record) => isDead(record) && isIdOf(record.id.containerId)),
     names: [...new Set([asked, ...known, ...listed])],
   }
 }
 
 /** The report's lines about a pod. */
-export function podLines({ asked, sandboxes, interfaces, names }: PodFacts, log: readonly LoggedError[]) {
+export function podLines({ asked, sandboxes, interfaces, isDead, names }: PodFacts, log: readonly LoggedError[]) {
   const facts: (readonly [title: string, text: string])[] = sandboxes.map((text) => ['sandbox', text])
-  if (interfaces.length === 0) {
+  if (interfaces.length === 0 && isDead) {
+    facts.push(['network', 'its network namespace is gone, and no DEL came: `trestle gc` frees what it has'])
+  } else if (interfaces.length === 0) {
     const hasFailed = log.some(({ id, pods }) => id === sandboxFailed && pods.some((pod) => names.includes(pod)))
     const why = hasFailed ? 'its ADD went well, its sandbox failed, and DEL followed' : 'no ADD of it went well here'
     facts.push(['network', `no record of trestle: ${why}`])
@@ -76,7 +82,7 @@ export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log
 }
 
 /** A pod without record, sandbox and log line. */
-export function isUnknown({ sandboxes, interfaces, names }: PodFacts, log: readonly LoggedError[]): boolean {
+export function isUnknown({ sandboxes, interfaces, isDead, names }: PodFacts, log: readonly LoggedError[]): boolean {
   const isLogged = log.some(({ pods }) => pods.some((pod) => names.includes(pod)))
-  return sandboxes.length + interfaces.length === 0 && !isLogged
+  return sandboxes.length + interfaces.length === 0 && !isDead && !isLogged
 }

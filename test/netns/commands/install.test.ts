@@ -67,7 +67,12 @@ describe('trestle install', () => {
     expect(files()).toEqual(all)
     expect(run([`${binDir}/trestle`, 'lint']).exitCode).toBe(0)
     write('/mnt/pods.conflist', { ...pods, plugins: [{ type: 'trestle', podcidr: '10.78.0.0/24' }] })
-    expect(install('/mnt/pods.conflist').exitCode).toBe(0)
+    const update = install('/mnt/pods.conflist')
+    const kept = `  the same  ${binDir}/trestle\n`
+    expect(update).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining(`${kept}  written   ${confDir}/10-pods.conflist\n`),
+    })
     expect(files()).toEqual(all)
     expect(run(['cat', `${confDir}/10-pods.conflist`]).stdout).toContain('10.78.0.0/24')
     // A file of somebody else stays.
@@ -130,7 +135,7 @@ describe('trestle install', () => {
       'a read-only directory',
       () => run(['mount', '-o', 'remount,ro', '/opt']),
       3,
-      `${binDir} cannot be written to: EROFS`,
+      `${binDir} cannot be written to: it is read-only`,
     ],
     ['a full disk', () => run(['mount', '-o', 'remount,size=40m', '/opt']), 3, 'ENOSPC'],
     ['a file system that starts no programs', () => run(['mount', '-o', 'remount,noexec', '/opt']), 3, 'EACCES'],

@@ -3,7 +3,7 @@
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { execaSync } from 'execa'
+import { execa, execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
@@ -63,6 +63,16 @@ describe('trestle ps', () => {
   it.each(['10.240.0.2', 'shop/web', 'web', '8080', 'fd00:240::2'])('finds whose %s is', (word) => {
     const { stdout, code } = command('ps', word)
     expect([code, stdout.match(/shop\/web/g)?.length, stdout.includes('two')]).toEqual([0, 1, false])
+  })
+
+  it('names a pod by its container where its namespace has no name', async () => {
+    const process = execa('nsenter', [`--net=${host.pod('three')}`, 'sleep', '60'], { reject: false })
+    const call = { id: 'default-three', netns: `/proc/${process.pid}/ns/net` }
+    expect(host.cni('ADD', routed, call).code).toBe(0)
+    expect(command('ps', 'default-three').stdout).toMatch(/^default-three +default-three +eth0 /m)
+    expect(host.cni('DEL', routed, call).code).toBe(0)
+    process.kill()
+    await process
   })
 
   it('says with exit code 1 that nobody has it', () => {

@@ -68,6 +68,14 @@ describe('findings', () => {
 })
 
 describe('a pod without a record', () => {
+  it('but with one of a container that ended without DEL: that is said', () => {
+    done(`umount ${b.netns} && rm ${b.netns}`)
+    const { stdout } = textOf(ids.b.slice(0, 10))
+    expect(stdout).toContain(
+      'network    its network namespace is gone, and no DEL came: `trestle gc` frees what it has',
+    )
+  })
+
   it('that failed is known by the errors of the log, and those of others are left out', () => {
     writeFileSync(node.log, failed('c'))
     expect(node.doctor('--pod', 'shop/c').ids).toEqual(['flannel-subnet-env'])

@@ -17,6 +17,7 @@ const pod: PodFacts = {
       since: '2026-11-22T23:08:14.976Z',
     },
   ],
+  isDead: false,
   names: ['shop/web'],
 }
 const uses = { who: 'containerd (process 7)', confDir: '/etc/cni/net.d', binDirs: [] }
