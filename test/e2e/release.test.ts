@@ -35,6 +35,19 @@ describe.skipIf(missing.length > 0)('the release', () => {
     return all
   }
 
+  it('has the same bytes from another clone, by another user, with another umask and time zone', () => {
+    const other = join(scratch, 'another clone')
+    const line = [
+      `cd '${scratch}' && chmod 755 . && cp -a clone '${other}' && rm -r '${other}/dist' && chown -R nobody '${other}'`,
+      `cd '${other}' && export HOME="$PWD" TZ=Pacific/Kiritimati && umask 077`,
+      'setpriv --reuid nobody --regid nogroup --clear-groups npm run -s release',
+    ].join('\n')
+    const ran = execaSync('bash', ['-ec', line], { reject: false, all: true })
+    expect(ran.exitCode, ran.all).toBe(0)
+    const sums = (clone: string) => readFileSync(join(scratch, clone, 'dist/release/SHA256SUMS'), 'utf8')
+    expect(sums('another clone')).toBe(sums('clone'))
+  }, 600_000)
+
   const examples = { tar: `/tmp/trestle-${version}-linux-amd64`, deb: '/usr/share/doc/trestle' }
   const ways = {
     tar: [
