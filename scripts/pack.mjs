@@ -105,7 +105,7 @@ async function withLeanHeap({ entry, maker }, making) {
   const [from, node, real, log, tools] = ['bundle.cjs', 'node', 'real', 'stderr', 'bin'].map((name) =>
     join(workshop, name),
   )
-  writeFileSync(from, [entry, 'snapshot-lean.cjs', 'snapshot-same.cjs'].map(read).join(''))
+  writeFileSync(from, ['snapshot-same.cjs', entry, 'snapshot-lean.cjs'].map(read).join(''))
   copyFileSync(maker, real) // a link's target would be in the snapshot
   // The warm-up runs `cat` in place of every tool, and looks whether they are there.
   mkdirSync(tools)
