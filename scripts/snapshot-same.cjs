@@ -36,7 +36,7 @@
     Object.defineProperty(process, 'pid', { value: 1 })
     const { async_id_fields: ids, constants } = internalBinding('async_wrap')
     ids[constants.kAsyncIdCounter] = 10_000
-    // Small buffers are cut from one: the next one begins.
+    // Small buffers are cut from a large one, which has this machine's boot id: the next large one begins, with zeros.
     let buffer
     do buffer = Buffer.allocUnsafe(8)
     while (buffer.byteOffset > 0)
@@ -44,7 +44,7 @@
     // RegExp.$1 and the like: where the groups were of the last match that had so many.
     new RegExp('()'.repeat(32)).exec('')
     // V8 writes its table of strings in the order of their places, and a string that was there for a moment, such as a
-    // process's number, moves others. In a table made anew that is far too large every string has the place that its hash says.
+    // process's number, moves others. In a table far too large every string has the place that its hash says.
     const names = {}
     for (let count = 0; count < 2 ** 18; count++) names[`name ${count}`] = 0
   })

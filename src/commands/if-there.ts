@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other programs keep and take away while we look (proc(5), settings of a node): where it is not there, or closed
-// to us, it says nothing, and that is no error. Our own state is read by system/files/files.ts, which tells one from
-// the other.
+// to us, it says nothing, and that is no error. Our own state is read by state/files.ts, which tells one from the
+// other.
 
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 

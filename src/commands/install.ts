@@ -2,7 +2,7 @@
 // `trestle install`: puts this executable where each runtime looks for plugins, tries it there, and puts a configuration
 // where the runtime looks for networks, last. Everything is decided and said before the first file is written.
 
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, realpathSync, symlinkSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { isSea } from 'node:sea'
 import { settleProgram } from '../agent/program.ts'
@@ -13,6 +13,7 @@ import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { isConfigurationName } from './config-directory.ts'
 import { failureOf } from './failure.ts'
 import { countOf, type Finding, findingText } from './findings.ts'
+import { textIfThere } from './if-there.ts'
 import { readConfigurationText } from './input-file.ts'
 import { readInstalled, writeInstalled } from './installed-files.ts'
 import { type Choice, choicesText, type Prediction } from './lint/choice.ts'
@@ -195,23 +196,22 @@ async function write(place: Place, text: string, onWritten: (file: string) => vo
   const { binDir, program, loopback, configuration } = place
   try {
     // A minimal host also gets libraries. What was there with the same bytes is not ours.
-    const installed = (_: string, file: string) => {
+    const note = (file: string) => {
       writeInstalled([...readInstalled(), file])
       onWritten(file)
     }
+    const installed = (_: string, file: string) => note(file)
     const run = runnerUntil({ endsAtMs: nowMs() + trialTimeoutMs })
     const refused = program && (await settleProgram({ binDir, hostRoot: '', installed }, run))
     if (refused) throw new Error(`${binDir}: this executable cannot run there: ${refused}`)
-    writeInstalled([...readInstalled(), ...[loopback, configuration].filter((file) => file !== undefined)])
     if (loopback !== undefined) {
+      note(loopback)
       symlinkSync('trestle', loopback)
-      onWritten(loopback)
     }
-    if (configuration === undefined || (existsSync(configuration) && readFileSync(configuration, 'utf8') === text))
-      return
+    if (configuration === undefined || textIfThere(configuration) === text) return
+    note(configuration)
     mkdirSync(dirname(configuration), { recursive: true, mode: 0o755 })
     writeSynced(configuration, text)
-    onWritten(configuration)
   } catch (cause) {
     throw failureOf('install-not-possible', `install: ${(cause as Error).message}`, { cause })
   }

@@ -53,14 +53,21 @@ function nodeAddresses4(): readonly string[] {
   return [...entries].flatMap(([, address = '', kinds = '']) => (kinds.includes('host LOCAL') ? [address] : []))
 }
 
+/** Link-local ones (scope 20) are on the link of every pod, and no pool gives them. */
 function nodeAddresses6(): readonly string[] {
-  const found: string[] = []
-  for (const line of (readKernelFile('/proc/self/net/if_inet6') ?? '').split('\n')) {
-    const [hex = '', , , scope] = line.split(' ')
-    // Link-local ones (scope 20) are on the link of every pod, and no pool gives them.
-    if (hex !== '' && scope !== '20') found.push(formatAddress({ family: 6, value: BigInt(`0x${hex}`) }))
-  }
-  return found
+  return addresses6((line) => line.split(' ')[3] !== '20')
+}
+
+/** The IPv6 addresses of one link, also the link-local one. Of IPv4 the kernel tells the link only to a process. */
+export function linkAddresses6(dev: string): readonly string[] {
+  return addresses6((line) => line.endsWith(` ${dev}`))
+}
+
+/** A line: address, interface number, prefix length, scope, flags, name (net/ipv6/addrconf.c, if6_seq_show). */
+function addresses6(isMeant: (line: string) => boolean): readonly string[] {
+  const lines = (readKernelFile('/proc/self/net/if_inet6') ?? '').split('\n')
+  const meant = lines.filter((line) => line !== '' && isMeant(line))
+  return meant.map((line) => formatAddress({ family: 6, value: BigInt(`0x${line.slice(0, 32)}`) }))
 }
 
 export function linkNames(): readonly string[] {

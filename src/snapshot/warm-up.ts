@@ -45,8 +45,6 @@ export async function warmUpForSnapshot(run: (edge: Edge) => unknown): Promise<v
     if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
     else process.env['TRESTLE_STATE_DIR'] = before
     rmSync(directory, { recursive: true, force: true })
-    // Small buffers share one pool, which goes into the snapshot: this machine's boot id was written through it.
-    new Uint8Array(Buffer.from('any').buffer).fill(0)
     await forgetTimers()
   }
 }
@@ -65,7 +63,8 @@ async function forgetTimers(): Promise<void> {
 
 /**
  * Node numbers its lists of timers, one for each duration that is waited for; how many there were depends on the machine's
- * speed. Two builds have to give the same bytes: the number goes up to a fixed one, and the table of lists is made anew.
+ * speed. Two builds have to give the same bytes: the number goes up to a fixed one, and many lists at once leave a table without traces of
+ * former ones.
  */
 function evenOutTimers(): void {
   let lists: number

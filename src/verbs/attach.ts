@@ -18,7 +18,7 @@ import type { OpenNetns } from '../kernel/netns.ts'
 import { type TableFamily, tableName, tableOf } from '../kernel/nft-table.ts'
 import type { ObservedLink } from '../kernel/observed.ts'
 import { elementOps, type Op, setSysctl } from '../kernel/operation.ts'
-import { nodeAddresses } from '../kernel/proc.ts'
+import { linkAddresses6, nodeAddresses } from '../kernel/proc.ts'
 import type { Machine, Outcome } from '../process/machine.ts'
 import { stepsToAdd, stepsToRemove } from '../process/order.ts'
 import type { Context } from './context.ts'
@@ -83,23 +83,36 @@ function proofOps(spec: Spec, network: NetworkSpec): readonly Op[] {
 }
 
 function provesSharedParts({ printed }: Outcome, spec: Spec, network: NetworkSpec, machine: Machine): boolean {
-  const links = readLinks(readDocuments(printed.get('links') ?? ''))
+  const shown = { links: readLinks(readDocuments(printed.get('links') ?? '')), addresses: gatewayAddresses(network) }
   const hasAccept = network.accept !== undefined
   return (
-    keepNetworkOps(network).every((op) => isProven(op, links, machine)) &&
+    keepNetworkOps(network).every((op) => isProven(op, shown, machine)) &&
     tablesOf(spec, network).every((table) =>
       hasRules(table, hasAccept, readShownTable(printed.get(table === 'inet' ? 'rules' : 'bridge rules') ?? '')),
     )
   )
 }
 
+interface Shown {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  /** Without their lengths. */
+  readonly addresses: ReadonlySet<string>
+}
+
 /** Whether what a network keeps is there: settings of the host, its bridge, and the gateway's addresses. */
-function isProven(op: Op, links: ReadonlyMap<string, ObservedLink>, machine: Machine): boolean {
+function isProven(op: Op, { links, addresses }: Shown, machine: Machine): boolean {
   if (op.kind === 'sysctl.set') return (machine.readSysctl(op.key) ?? '0') === op.value
   const link = 'dev' in op ? links.get(op.dev) : undefined
   if (op.kind === 'link.set')
     return link?.up === true && (op.set.mac ?? link.mac) === link.mac && (!op.set.promisc || link.promisc)
-  return op.kind !== 'address.add' || nodeAddresses(familyOf(op.cidr)).has(bareAddress(op.cidr))
+  return op.kind !== 'address.add' || addresses.has(bareAddress(op.cidr))
+}
+
+/** The gateway's addresses that are there: IPv4 ones on any link of the node, since the kernel lists them without it. */
+function gatewayAddresses({ bridge }: NetworkSpec): ReadonlySet<string> {
+  if (bridge === undefined) return new Set()
+  const isIpv6 = bridge.addresses.some((cidr) => familyOf(cidr) === 6)
+  return new Set([...nodeAddresses(4), ...(isIpv6 ? linkAddresses6(bridge.vlanGateway?.name ?? bridge.name) : [])])
 }
 
 /** The bridge, or our tables. Where a tool does not say what it refused, it may be one of these. */

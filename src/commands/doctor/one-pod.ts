@@ -2,7 +2,7 @@
 // `trestle doctor --pod`: what is known of one pod, and which findings are about it.
 
 import { oneLine } from '../../cni/errors.ts'
-import { allRecords, isDead } from '../../state/records.ts'
+import { type AttachmentRecord, allRecords, isDead } from '../../state/records.ts'
 import type { Finding } from '../findings.ts'
 import { type PodInterface, podsIn } from '../network-picture.ts'
 import { type LoggedError, sandboxFailed } from './log.ts'
@@ -25,6 +25,8 @@ export function lookAtPod({ sandboxes: all, hasState, host }: Node, asked: strin
   // All ids of pods by hand begin alike.
   const isIdOf = (id: string) =>
     asked.length >= leastId && id.replace('cnitool-', '').startsWith(asked.replace('cnitool-', ''))
+  const isNamed = ({ id, pod }: AttachmentRecord) =>
+    isIdOf(id.containerId) || (pod !== undefined && `${pod.namespace}/${pod.name}` === asked)
   const sandboxes = all.filter(({ id, pod }) => pod === asked || isIdOf(id))
   const pods = hasState ? podsIn([...host.links.values()]) : []
   const interfaces = pods.filter(({ pod, containerId, isOurs }) => {
@@ -36,7 +38,7 @@ export function lookAtPod({ sandboxes: all, hasState, host }: Node, asked: strin
     asked,
     sandboxes: sandboxes.map(({ id, isReady }) => `${id.slice(0, 13)} (${isReady ? 'ready' : 'not ready'})`),
     interfaces,
-    isDead: hasState && allRecords().some((record) => isDead(record) && isIdOf(record.id.containerId)),
+    isDead: hasState && allRecords().some((record) => isDead(record) && isNamed(record)),
     names: [...new Set([asked, ...known, ...listed])],
   }
 }

@@ -76,6 +76,17 @@ describe('programs', () => {
     expect(json?.details).toContain('net.ipv4.conf.eth0.arp_filter')
   })
 
+  it.each([
+    ['IPv4', { podcidr: '10.240.0.0/24' }],
+    ['both families', { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }],
+    ['IPv6', { podcidr: 'fd00:240::/64' }],
+  ])('of an ADD are three where the network is there: %s', (_, options) => {
+    attach(host, netConf(options))
+    const netns = host.pod('second')
+    const started = startedBy(() => attach(host, netConf(options), { netns, id: 'second', env: env() }))
+    expect(started.map((line) => line.split(' ')[0]).sort()).toEqual(['ip', 'nft', 'nsenter'])
+  })
+
   it('of an ADD with delegated IPAM set sysctls once', () => {
     const plugin = installIpam({ ADD: answer() })
     try {
